@@ -1,0 +1,51 @@
+# Every verb builds what it needs: `make demo` on a fresh clone is enough.
+PYTHON ?= python3
+VENV   ?= .venv
+JOBS   ?= 2
+BIN    := $(VENV)/bin
+
+.PHONY: help demo test test-all lint type format bench check clean
+.NOTPARALLEL: # two pips must not write one environment
+
+help: ## list the verbs
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
+
+demo: $(VENV)/viz.stamp ## cluster a small long-tailed data set, end to end
+	$(BIN)/protocol-mvc demo $(ARGS)
+
+# One thread per worker: torch would otherwise start JOBS x cores threads.
+PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) $(ARGS)
+
+test: $(VENV)/test.stamp ## the quick tests
+	$(PYTEST)
+
+test-all: $(VENV)/test.stamp ## the quick and the slow tests
+	$(PYTEST) -m ""
+
+lint: $(VENV)/dev.stamp ## ruff: rules and format
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+type: $(VENV)/test.stamp $(VENV)/dev.stamp ## mypy, strict
+	$(BIN)/mypy
+
+format: $(VENV)/dev.stamp ## rewrite the sources in the project's format
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(VENV)/viz.stamp ## compare the methods, e.g. make bench ARGS="--help"
+	$(BIN)/protocol-mvc bench $(ARGS)
+
+check: lint type test ## all that a change must pass
+
+clean: ## remove the environment, caches and builds
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage htmlcov
+	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+
+# <extra>.stamp = "the extra of that name is installed, at the tested versions".
+$(VENV)/%.stamp: pyproject.toml constraints.txt | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[$*]'
+	@touch $@

@@ -1,0 +1,100 @@
+"""Labels from an embedding, made for groups of very unequal size."""
+
+from collections.abc import Iterator
+
+import numpy as np
+import numpy.typing as npt
+from scipy.cluster.hierarchy import fcluster, linkage
+from scipy.sparse import coo_array
+from scipy.spatial.distance import cdist
+from sklearn.cluster import KMeans
+from sklearn.metrics import normalized_mutual_info_score
+from sklearn.neighbors import NearestNeighbors
+
+Features = npt.NDArray[np.floating]
+Labels = npt.NDArray[np.int64]
+
+MICRO_PER_CLUSTER = (3, 5, 8, 12)  # micro-clusters per cluster; each gives candidates of its own
+NEIGHBOURS = 15
+MOST_ROWS = 5000  # rows in the neighbour graph; the others follow their micro-cluster
+
+
+def kmeans(x: Features, n_clusters: int, seed: int) -> Labels:
+    """Plain K-means: cuts large groups and joins small ones, kept for parity with the paper."""
+    labels: Labels = KMeans(n_clusters, n_init=10, random_state=seed).fit_predict(x).astype(np.int64)
+    return labels
+
+
+def perceive(x: Features, n_clusters: int, seed: int) -> Labels:
+    """The candidate that agrees most with the other candidates, by mean normalised mutual information."""
+    candidates = list(_candidates(x, n_clusters, np.random.default_rng(seed)))
+    agreement = np.zeros((len(candidates), len(candidates)))
+    for i, first in enumerate(candidates):
+        for j, second in enumerate(candidates[:i]):
+            agreement[i, j] = agreement[j, i] = normalized_mutual_info_score(first, second)
+    return candidates[int(agreement.sum(1).argmax())]
+
+
+def _candidates(x: Features, n_clusters: int, rng: np.random.Generator) -> Iterator[Labels]:
+    """Micro-clusters of several sizes, joined in two ways."""
+    sample = np.sort(rng.permutation(len(x))[:MOST_ROWS])
+    edges = _neighbour_pairs(x[sample])
+    for factor in MICRO_PER_CLUSTER:
+        n_micro = min(factor * n_clusters, len(x))
+        if n_micro <= n_clusters:
+            yield kmeans(x, n_clusters, int(rng.integers(2**31)))
+            continue
+        model = KMeans(n_micro, n_init=1, random_state=int(rng.integers(2**31))).fit(x)
+        micro = model.labels_.astype(np.int64)
+        yield _join_by_edges(micro[sample], edges, n_micro, n_clusters)[micro]
+        yield _join_by_linkage(model.cluster_centers_, n_clusters)[micro]
+
+
+def _neighbour_pairs(x: Features) -> tuple[Labels, Labels]:
+    """Rows and their nearest rows by cosine, as two index arrays."""
+    k = min(NEIGHBOURS, len(x) - 1)
+    near = NearestNeighbors(n_neighbors=k, metric="cosine").fit(x).kneighbors(return_distance=False)
+    return np.repeat(np.arange(len(x)), k), near.ravel()
+
+
+def _join_by_edges(micro: Labels, edges: tuple[Labels, Labels], n_micro: int, n_clusters: int) -> Labels:
+    """Join the pair of groups with the most edges between them / sqrt(product of sizes) until K remain."""
+    pairs = (micro[edges[0]], micro[edges[1]])
+    cross = coo_array((np.ones(len(pairs[0])), pairs), shape=(n_micro, n_micro)).toarray()
+    cross = cross + cross.T
+    np.fill_diagonal(cross, -np.inf)
+    size = np.maximum(np.bincount(micro, minlength=n_micro), 1).astype(float)
+    group = np.arange(n_micro)
+    for _ in range(n_micro - n_clusters):
+        i, j = np.unravel_index(np.argmax(cross / np.sqrt(np.outer(size, size))), cross.shape)
+        cross[i] += cross[j]
+        cross[:, i] = cross[i]
+        cross[[i, j], [i, j]] = cross[j] = cross[:, j] = -np.inf
+        size[i] += size[j]
+        group[group == group[j]] = group[i]
+    return np.unique(group, return_inverse=True)[1].astype(np.int64)
+
+
+def _join_by_linkage(centers: Features, n_clusters: int) -> Labels:
+    """Average linkage of the micro-centres by cosine."""
+    tree = linkage(centers.astype(np.float64), method="average", metric="cosine")
+    return (fcluster(tree, n_clusters, criterion="maxclust") - 1).astype(np.int64)
+
+
+def separation(x: Features, labels: Labels) -> float:
+    r"""Simplified silhouette, the mean of :math:`(b - a) / \max(a, b)` in [-1, 1].
+
+    Here a is the distance of a sample to the centre of its cluster and b to the nearest other centre,
+    so the cost is linear in the number of samples. A single cluster scores -1.
+    """
+    found, position = np.unique(labels, return_inverse=True)
+    if len(found) < 2:
+        return -1.0
+    sums = coo_array((np.ones(len(x)), (position, np.arange(len(x))))).tocsr() @ x.astype(np.float64)
+    centers = sums / np.bincount(position)[:, None]
+    distance = cdist(x, centers)
+    own = distance[np.arange(len(x)), position]
+    distance[np.arange(len(x)), position] = np.inf
+    other = distance.min(1)
+    larger = np.maximum(np.maximum(own, other), np.finfo(float).tiny)
+    return float(np.mean((other - own) / larger))

@@ -1,0 +1,24 @@
+"""Data: views of the same samples, their scaling, and named sets."""
+
+from protocol_mvc.data.datasets import data_hash, find, load, names
+from protocol_mvc.data.digits import load_digits_views
+from protocol_mvc.data.imbalance import class_counts, imbalanced_subset
+from protocol_mvc.data.scaling import SCALINGS, Scaling, apply_scaling, fit_scalings, scaled_rows
+from protocol_mvc.data.views import Views, as_views
+
+__all__ = [
+    "SCALINGS",
+    "Scaling",
+    "Views",
+    "apply_scaling",
+    "as_views",
+    "class_counts",
+    "data_hash",
+    "find",
+    "fit_scalings",
+    "imbalanced_subset",
+    "load",
+    "load_digits_views",
+    "names",
+    "scaled_rows",
+]

@@ -1,0 +1,76 @@
+"""Every choice of PROTOCOL, and the presets."""
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+Count = Annotated[int, Field(ge=0)]
+Width = Annotated[int, Field(ge=1)]
+Positive = Annotated[float, Field(gt=0)]
+Fraction = Annotated[float, Field(ge=0, le=1)]
+
+
+class ProtocolConfig(BaseModel):
+    """Every choice of the method; the defaults are the default preset."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    hidden: tuple[Width, ...] = (500, 500)  # encoder layers between input and latent
+    latent: Width = 512  # of Z^v, S^v and U
+    feature: Width = 128  # of H^v
+    feedforward: Width = 256  # inside the attention block
+    dropout: Annotated[float, Field(ge=0, lt=1)] = 0.1  # of the attention block
+    classifier_scale: Positive = 10.0  # of the cosine logits
+    classify: Literal["feature", "latent"] = "feature"  # what the classifier sees: H^v, or Z^v as in the paper
+
+    reconstruct_epochs: Count = 60
+    align_epochs: Count = 20
+    rounds: Count = 2  # of perceiving and rebalancing
+    rebalance_epochs: Count = 10  # in each round
+    reconstruct_rate: Positive = 1e-3
+    align_rate: Positive = 3e-4
+    rebalance_rate: Positive = 3e-4
+
+    temperature_feature: Positive = 0.5  # tau_f of Eqs. 19-20
+    temperature_class: Positive = 1.0  # tau_l of Eqs. 21 and 28
+    structure_weight: Annotated[float, Field(ge=0)] = 0.0  # of MSE(Z^v, S^v), which the released code adds
+
+    mix: Fraction = 0.5  # share of the consensus in the mixed prediction
+    epsilon: Positive = 0.1  # entropic regularisation of the transport
+    kl_weight: Positive = 1.0  # beta, how strongly cluster sizes follow the prior
+    mass_start: Annotated[float, Field(gt=0, le=1)] = 0.1  # lambda base of Eq. 16
+    mass_end: Annotated[float, Field(gt=0, le=1)] = 1.0  # lambda max of Eq. 16
+    prior: Literal["perceived", "uniform"] = "perceived"  # class sizes the transport starts from
+    label_scope: Literal["all", "batch"] = "all"  # samples that share one transport
+    double_softmax: bool = False  # feed softmax(P_hat) to the transport, as the released code does
+
+    label_weight: Annotated[float, Field(ge=0)] = 1.0  # of the cross-entropy with the POT labels, Eq. 11
+    label_loss: Literal["each", "mixed"] = "each"  # every prediction learns the labels, or their mixture does
+    label_shift: float = 1.0  # times log class frequency, added to the logits that learn the labels
+    rebalance: bool = True  # Eqs. 20-24; off leaves the plain contrasts beside the POT labels
+    logit_shift: float = 1.0  # times log class frequency, added to a positive's logit; the paper's sign is -1
+    class_weight: Annotated[float, Field(ge=0)] = 1.0  # of the class-level loss in the last stage
+    sample_weight: Fraction = 0.8  # w_v of Eq. 22
+    prototype_weight: Fraction = 0.2  # w_t of Eq. 22
+    readout: Literal["classifier", "kmeans"] = "classifier"  # where the final labels come from
+
+
+PRESETS = {
+    "default": ProtocolConfig(),
+    "paper": ProtocolConfig(
+        hidden=(500, 500, 2000),
+        classify="latent",
+        reconstruct_epochs=200,
+        align_epochs=100,
+        rounds=1,
+        rebalance_epochs=100,
+        align_rate=1e-3,
+        rebalance_rate=1e-3,
+        kl_weight=0.1,
+        prior="uniform",
+        label_scope="batch",
+        label_loss="mixed",
+        label_shift=0.0,
+        readout="kmeans",
+    ),
+}

@@ -1,0 +1,1 @@
+"""Networks: from the views of a batch to features, consensus and predictions."""

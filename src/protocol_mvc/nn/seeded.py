@@ -1,0 +1,69 @@
+"""Networks whose every random number comes from a generator of ours, never from torch's global one."""
+
+import math
+from collections.abc import Callable
+from typing import TypeVar
+
+import torch
+from torch import Tensor, nn
+
+M = TypeVar("M", bound=nn.Module)
+
+
+def build(make: Callable[[], M], generator: torch.Generator) -> M:
+    """Make a module on the CPU with weights drawn from the generator (the same weights on every device)."""
+    with torch.device("meta"):  # constructors draw random weights; on the meta device they draw nothing
+        module = make()
+    module.to_empty(device="cpu")
+    for part in module.modules():
+        _initialise(part, generator)
+    return module
+
+
+def _initialise(part: nn.Module, generator: torch.Generator) -> None:
+    """Fill the parameters and buffers that a part itself owns: uniform in +-1/sqrt(fan in), torch's choice."""
+    for tensor in [*part.parameters(recurse=False), *part.buffers(recurse=False)]:
+        nn.init.zeros_(tensor)
+    if isinstance(part, nn.LayerNorm):
+        nn.init.ones_(part.weight)
+    elif isinstance(part, nn.Linear):
+        bound = 1 / math.sqrt(part.in_features)
+        nn.init.uniform_(part.weight, -bound, bound, generator=generator)
+        nn.init.uniform_(part.bias, -bound, bound, generator=generator)
+    elif isinstance(part, nn.MultiheadAttention):
+        nn.init.xavier_uniform_(part.in_proj_weight, generator=generator)
+    elif isinstance(part, Seeded):
+        part.draw(generator)
+
+
+class Seeded(nn.Module):
+    """A module that draws its own parameters or noise from the generator it is given."""
+
+    def draw(self, generator: torch.Generator) -> None:
+        """Take what is needed from the generator."""
+        raise NotImplementedError
+
+
+class Dropout(Seeded):
+    """Dropout with noise from its own generator; torch's uses the global one."""
+
+    def __init__(self, probability: float) -> None:
+        """Keep the probability of dropping an entry."""
+        super().__init__()
+        self.probability = probability
+        self.seed = 0
+        self.generator: torch.Generator | None = None
+
+    def draw(self, generator: torch.Generator) -> None:
+        """Take a seed for the noise."""
+        self.seed = int(torch.randint(2**62, (), generator=generator))
+        self.generator = None
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Drop entries while training."""
+        if not self.training or self.probability == 0:
+            return x
+        if self.generator is None:
+            self.generator = torch.Generator(x.device).manual_seed(self.seed)
+        keep = 1 - self.probability
+        return x * torch.empty_like(x).bernoulli_(keep, generator=self.generator) / keep

@@ -1,0 +1,39 @@
+"""The views of the digits are what they say."""
+
+import numpy as np
+import pytest
+from sklearn.metrics import accuracy_score
+from sklearn.model_selection import cross_val_predict
+from sklearn.neighbors import KNeighborsClassifier
+
+from protocol_mvc.data.digits import _fourier, _gradients, _profiles, load_digits_views
+
+VIEWS, LABELS = load_digits_views()
+IMAGES = VIEWS.dense(0, dtype=np.float64).reshape(-1, 8, 8)
+
+
+def test_shape():
+    assert VIEWS.names == ("pixels", "fourier", "gradients", "profiles")
+    assert VIEWS.dims == (64, 40, 32, 20)
+    assert VIEWS.complete
+    assert np.unique(LABELS).tolist() == list(range(10))
+
+
+@pytest.mark.parametrize("v", range(4))
+def test_every_view_tells_the_digits_apart(v):
+    x = VIEWS.dense(v)
+    guess = cross_val_predict(KNeighborsClassifier(), x, LABELS, cv=3)
+    assert accuracy_score(LABELS, guess) > 0.75
+
+
+def test_fourier_magnitudes_ignore_cyclic_shifts():
+    np.testing.assert_allclose(_fourier(np.roll(IMAGES, 3, axis=2)), _fourier(IMAGES), atol=1e-9)
+
+
+def test_gradients_ignore_brightness():
+    np.testing.assert_allclose(_gradients(IMAGES + 5), _gradients(IMAGES), atol=1e-9)
+
+
+def test_profiles_of_the_transpose_swap_rows_and_columns():
+    swapped = np.r_[8:16, 0:8, 17, 16, 19, 18]
+    np.testing.assert_allclose(_profiles(IMAGES.swapaxes(1, 2)), _profiles(IMAGES)[:, swapped])

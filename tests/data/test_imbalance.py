@@ -1,0 +1,58 @@
+"""Subsets with class sizes that decay as in the paper."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from protocol_mvc.data.imbalance import class_counts, imbalanced_subset
+
+ratios = st.floats(0.01, 1)
+
+
+@pytest.mark.parametrize(("ratio", "total"), [(0.1, 4085), (0.5, 7245), (0.9, 9491)])
+def test_totals_of_hdigit_in_the_paper(ratio, total):
+    assert class_counts(1000, 10, ratio).sum() == total
+    assert len(imbalanced_subset(np.repeat(np.arange(10), 1000), ratio)) == total
+
+
+@given(st.integers(1, 500), st.integers(2, 20), ratios)
+def test_counts_fall_from_the_largest_to_its_ratio(n_max, n_classes, ratio):
+    counts = class_counts(n_max, n_classes, ratio)
+    assert counts[0] == n_max
+    assert counts[-1] == max(round(n_max * ratio), 1)
+    assert (np.diff(counts) <= 0).all()
+
+
+def test_one_class():
+    assert class_counts(7, 1, 0.1).tolist() == [7]
+    assert sorted(imbalanced_subset(["a"] * 3, 0.5)) == [0, 1, 2]
+
+
+@given(st.lists(st.sampled_from("abcd"), min_size=1, max_size=80), ratios, st.integers(0, 99))
+def test_subsets_hold_distinct_samples_of_every_class(labels, ratio, seed):
+    y = np.array(labels)
+    rows = imbalanced_subset(y, ratio, seed)
+    classes, have = np.unique(y, return_counts=True)
+    wanted = class_counts(len(y) / len(classes), len(classes), ratio)
+    assert len(set(rows.tolist())) == len(rows)
+    assert np.unique(y[rows], return_counts=True)[1].tolist() == np.minimum(wanted, have).tolist()
+    np.testing.assert_array_equal(rows, imbalanced_subset(y, ratio, seed))
+
+
+def test_the_order_is_shuffled_and_depends_on_the_seed():
+    y = np.repeat([0, 1], 50)
+    rows = imbalanced_subset(y, 1.0, 0)
+    assert (np.diff(y[rows]) < 0).any()
+    assert rows.tolist() != imbalanced_subset(y, 1.0, 1).tolist()
+
+
+@pytest.mark.parametrize("ratio", [0, -0.1, 1.1, float("nan")])
+def test_ratios_outside_the_unit_interval_are_refused(ratio):
+    with pytest.raises(ValueError, match="ratio"):
+        class_counts(10, 2, ratio)
+
+
+def test_no_class_is_refused():
+    with pytest.raises(ValueError, match="classes"):
+        imbalanced_subset([], 0.5)

@@ -1,0 +1,248 @@
+"""The container: many ways in, rows like an array's, scikit-learn's tools around it."""
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.sparse import csr_array, csr_matrix
+from sklearn.base import BaseEstimator, ClusterMixin
+from sklearn.cluster import KMeans
+from sklearn.model_selection import GridSearchCV, cross_validate, train_test_split
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+
+from protocol_mvc.data.views import Views, as_views
+
+A = np.arange(12.0).reshape(6, 2)
+B = np.arange(18).reshape(6, 3) % 5
+
+
+@pytest.fixture
+def views():
+    b = B.astype(float)
+    b[4] = np.nan
+    return as_views({"a": A, "b": b, "c": csr_array(A)})
+
+
+def equal(left, right):
+    np.testing.assert_array_equal(np.asarray(left), np.asarray(right))
+    np.testing.assert_array_equal(left.mask, right.mask)
+    return left.names == right.names and left.ids.tolist() == right.ids.tolist()
+
+
+@pytest.mark.parametrize(
+    "several",
+    [
+        [A, B],
+        (A.tolist(), B.tolist()),
+        [A, pd.DataFrame(B, index=list("uvwxyz"))],
+        [pd.DataFrame(A), pd.DataFrame(B)],
+        [torch.tensor(A), B],
+        [csr_matrix(A), csr_array(B)],
+    ],
+)
+def test_every_kind_of_list_means_the_same(several):
+    assert equal(as_views(several), as_views({"view_0": A, "view_1": B}))
+
+
+@pytest.mark.parametrize("make", [np.asarray, np.ndarray.tolist, pd.DataFrame, csr_array, torch.tensor, list])
+def test_one_table_is_one_view(make):
+    views = as_views(make(A))
+    assert views.names == ("view_0",)
+    np.testing.assert_array_equal(views.dense(0), A)
+
+
+def test_groups_split_one_table():
+    stacked = np.hstack([A, B])
+    assert equal(as_views(stacked, groups=[(0, 2), [2, 3, 4]]), as_views([A, B]))
+    assert as_views(stacked, groups={"x": (0, 2)}).names == ("x",)
+
+
+def test_a_frame_lends_its_index_and_may_repeat_ids():
+    frame = pd.DataFrame(A, index=list("abcabc"), columns=["p", "q"])
+    assert as_views(frame).ids.tolist() == list("abcabc")
+    assert as_views(frame, groups={"x": ["q"]}).ids.tolist() == list("abcabc")
+
+
+def test_views_pass_unchanged(views):
+    assert as_views(views) is views
+
+
+def test_properties(views):
+    assert (views.shape, views.dims, views.n_views, len(views)) == ((6, 7), (2, 3, 2), 3, 6)
+    assert not views.complete
+    assert views[:4].complete
+    assert list(views.views) == ["a", "b", "c"]
+    assert repr(views) == "Views(n_samples=6, dims={a: 2, b: 3, c: 2}, missing=5.6%)"
+    assert "<td>float64</td><td>5</td>" in views._repr_html_()
+
+
+def test_names_are_escaped_in_html():
+    assert "<b>" not in as_views({"<b>": A})._repr_html_()
+
+
+rows = st.one_of(
+    st.lists(st.integers(-6, 5)),
+    st.lists(st.booleans(), min_size=6, max_size=6),
+    st.slices(6),
+    st.lists(st.integers(0, 5)).map(lambda x: np.array(x, dtype=int)),
+)
+
+
+@given(rows, st.booleans())
+def test_choosing_rows_commutes_with_stacking(key, as_tuple):
+    views = as_views([A, csr_array(B)])
+    chosen = views[key, ...] if as_tuple else views[key]
+    expected = np.hstack([A, B])[key if isinstance(key, slice) or len(key) else np.array([], dtype=int)]
+    np.testing.assert_array_equal(np.asarray(chosen), expected)
+    np.testing.assert_array_equal(chosen.dense(1), expected[:, 2:])
+
+
+def test_an_integer_gives_one_row(views):
+    assert views[-1].shape == (1, 7)
+    assert views[np.int64(2)].ids.tolist() == [2]
+
+
+@pytest.mark.parametrize("key", [6, [0, 9], (slice(None), 1), "a", [True]])
+def test_other_keys_are_refused(views, key):
+    with pytest.raises(IndexError):
+        views[key]
+
+
+def test_dense_is_a_finite_copy(views):
+    block = views.dense(1, [4, 5])
+    assert block.dtype == np.float32
+    np.testing.assert_array_equal(block, [[0, 0, 0], [0, 1, 2]])
+    views.dense(0, dtype=np.float64)[:] = -1
+    assert views.arrays[0][0, 1] == 1
+
+
+def test_dense_never_overflows():
+    huge = as_views(np.array([[1e300], [-1e300]]))
+    assert np.isfinite(huge.dense(0)).all()
+    np.testing.assert_array_equal(huge.dense(0, dtype=np.float64), [[1e300], [-1e300]])
+
+
+def test_stacking_marks_what_is_missing(views):
+    assert np.isnan(np.asarray(views)[4]).tolist() == [False] * 2 + [True] * 3 + [False] * 2
+    with pytest.raises(ValueError, match="copy"):
+        np.asarray(views, copy=False)
+
+
+def test_pickle_keeps_everything(views):
+    assert equal(pickle.loads(pickle.dumps(views)), views)
+
+
+@pytest.mark.parametrize(
+    ("bad", "message"),
+    [
+        (None, "'view_0' is None"),
+        ([], "no view"),
+        ({}, "no view"),
+        ([A, None], "'view_1' is None"),
+        ([A, []], "'view_1'"),
+        ([A, A[:, 0]], "'view_1'.*1D"),
+        (A[:, 0], "'view_0'.*1D"),
+        ([A, A[:, :0]], "'view_1'.*0 feature"),
+        ([A[:0], A], "'view_0'.*0 sample"),
+        ({"x": A, "y": A[:5]}, "'x' has 6 rows but view 'y' has 5"),
+        ({1: A, "1": A}, "read the same"),
+        (np.where(A == 3, np.nan, A), "NaN at row 1, column 1"),
+        (np.where(A == 3, np.inf, A), "infinity .inf. at row 1, column 1"),
+        (np.where(A < 2, np.nan, A), "Row 0 .*no view at all.*NaN"),
+        ({"x": np.full((6, 1), "text")}, "'x'"),
+    ],
+)
+def test_bad_input_is_named(bad, message):
+    with pytest.raises(ValueError, match=f"(?s){message}"):
+        as_views(bad)
+
+
+@pytest.mark.parametrize("X", [[A, B], {"a": A}])
+def test_groups_need_one_table(X):
+    with pytest.raises(ValueError, match="`groups` splits one"):
+        as_views(X, groups=[(0, 1)])
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        ((A, A), ("x", "x"), np.arange(6), np.ones((6, 2), bool)),
+        ((A,), ("x",), np.arange(5), np.ones((5, 1), bool)),
+        ((A,), ("x",), np.arange(6), np.ones((6, 2), bool)),
+    ],
+)
+def test_parts_must_fit(parts):
+    with pytest.raises(ValueError, match=r"name|fit"):
+        Views(*parts)
+
+
+def test_select_orders_views_and_leaves_gaps(views):
+    chosen = views.select(["d", "c", "a", "b"], [4, 2, 2, 3])
+    assert chosen.dims == (4, 2, 2, 3)
+    assert not chosen.mask[:, 0].any()
+    np.testing.assert_array_equal(chosen.mask[:, 1:], views.mask[:, [2, 0, 1]])
+    assert (chosen[1:].dense(0) == 0).all()
+
+
+@pytest.mark.parametrize(
+    ("X", "message"),
+    [
+        ({"p": A, "z": B}, "has the views .*'z'.*, but the expected ones are"),
+        ({"p": B}, "'p' has 3 features, but 2 are expected"),
+        ([A], "has the views .*'view_0'"),
+    ],
+)
+def test_select_refuses_what_does_not_fit(X, message):
+    with pytest.raises(ValueError, match=message):
+        as_views(X).select(["p", "q"], [2, 3])
+
+
+class FirstViewMeans(ClusterMixin, BaseEstimator):
+    """K-means on the first view: the smallest estimator that takes `Views`."""
+
+    def __init__(self, n_clusters=2):
+        self.n_clusters = n_clusters
+
+    def fit(self, X, y=None):
+        self.model_ = KMeans(self.n_clusters, n_init=1, random_state=0).fit(as_views(X).dense(0))
+        return self
+
+    def predict(self, X):
+        return self.model_.predict(as_views(X).dense(0))
+
+    def score(self, X, y=None):
+        return self.model_.score(as_views(X).dense(0))
+
+
+def test_scikit_learn_splits_views(views):
+    train, test, left, right = train_test_split(views, np.arange(6), test_size=2, random_state=0)
+    assert (len(train), len(test)) == (4, 2)
+    assert train.ids.tolist() == left.tolist()
+    assert test.ids.tolist() == right.tolist()
+
+
+def test_scikit_learn_cross_validates_and_searches(views):
+    scores = cross_validate(FirstViewMeans(), views, cv=3)["test_score"]
+    assert np.isfinite(scores).all()
+    search = GridSearchCV(FirstViewMeans(), {"n_clusters": [1, 2]}, cv=2).fit(views)
+    assert search.predict(views).shape == (6,)
+
+
+def test_scikit_learn_pipes_views(views):
+    pipe = make_pipeline(FunctionTransformer(lambda x: x[:]), FirstViewMeans())
+    assert pipe.fit(views).predict(views).shape == (6,)
+
+
+def test_other_estimators_see_the_stacked_matrix(views):
+    complete = views[:4]
+    from_views = KMeans(2, n_init=1, random_state=0).fit_predict(complete)
+    assert (
+        from_views.tolist() == KMeans(2, n_init=1, random_state=0).fit_predict(np.asarray(complete)).tolist()
+    )
+    with pytest.raises(ValueError, match="NaN"):
+        KMeans(2).fit(views)
