@@ -84,7 +84,7 @@ class PROTOCOL(TransformerMixin, ClusterMixin, BaseEstimator):
         self.random_state = random_state
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Any = None) -> Self:  # noqa: N803 (scikit-learn's name)
+    def fit(self, X: Any, y: Any = None) -> Self:
         """Learn the clusters of several views; y is ignored."""
         views = as_views(X, self.views)
         self._check(views)
@@ -95,40 +95,43 @@ class PROTOCOL(TransformerMixin, ClusterMixin, BaseEstimator):
         method = build(lambda: Protocol(config, list(views.dims), self.n_clusters), generator).to(device)
         source = Source(views, self.scalings_, batch_size=self.batch_size, device=device)
         stages = method.stages()
-        with progress_bar(sum(s.epochs for s in stages), visible=self.verbose > 0) as advance:
+        epochs = sum(stage.duration.epochs(source.n_batches) for stage in stages)
+        with progress_bar(epochs, visible=self.verbose > 0) as advance:
             history = train(method, stages, source, generator, lambda epoch: advance(epoch.stage))
         self.method_ = method.eval().requires_grad_(False)
         self._describe(infer_all(self.method_, source), history, device)
         return self
 
-    def fit_predict(self, X: Any, y: Any = None) -> Labels:  # noqa: N803
+    def fit_predict(self, X: Any, y: Any = None, **kwargs: Any) -> Labels:
         """The cluster of each sample of X after fitting to it."""
-        return self.fit(X).labels_
+        self.fit(X)
+        return self.labels_
 
-    def predict(self, X: Any) -> Labels:  # noqa: N803
+    def predict(self, X: Any) -> Labels:
         """The cluster of each sample; samples may lack views, and depend on nothing but themselves."""
-        return self.predict_proba(X).argmax(1)
+        return _hard(self.predict_proba(X))
 
-    def predict_proba(self, X: Any) -> Floats:  # noqa: N803
+    def predict_proba(self, X: Any) -> Floats:
         """Probability of each cluster (n, K); rows sum to one and their argmax is the label."""
         return self._proba(self._infer(X))
 
-    def transform(self, X: Any) -> Floats:  # noqa: N803
-        """Features (n, V x width) of each sample, unit norm per view; an absent view gets the others' mean."""
+    def transform(self, X: Any) -> Floats:
+        """Features (n, V x width) of each sample, unit norm per view; absent views get the others' mean."""
         return self._infer(X).embedding.numpy()
 
-    def fit_transform(self, X: Any, y: Any = None, **params: Any) -> Floats:  # noqa: N803
+    def fit_transform(self, X: Any, y: Any = None, **params: Any) -> Floats:
         """The features of X after fitting to it."""
-        return self.fit(X).embedding_
+        self.fit(X)
+        return self.embedding_
 
-    def score(self, X: Any, y: Any = None) -> float:  # noqa: N803
-        """How well the clusters are separated in the features, from -1 to 1 (simplified silhouette); y is ignored."""
+    def score(self, X: Any, y: Any = None) -> float:
+        """Simplified silhouette of the clusters in the features, from -1 to 1; y is ignored."""
         inferred = self._infer(X)
-        return separation(inferred.embedding.numpy(), self._proba(inferred).argmax(1))
+        return separation(inferred.embedding.numpy(), _hard(self._proba(inferred)))
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """The parameters; with `deep` also the fields of the config as ``config__field``."""
-        params: dict[str, Any] = super().get_params(deep=False)
+        params: dict[str, Any] = super().get_params(deep=False)  # type: ignore[no-untyped-call]
         if deep:
             params |= {f"config__{name}": value for name, value in resolve_config(self.config)}
         return params
@@ -136,7 +139,7 @@ class PROTOCOL(TransformerMixin, ClusterMixin, BaseEstimator):
     def set_params(self, **params: Any) -> Self:
         """Set parameters; ``config__field=value`` replaces a field of the config."""
         fields = {name: params.pop(name) for name in list(params) if name.startswith("config__")}
-        super().set_params(**params)
+        super().set_params(**params)  # type: ignore[no-untyped-call]
         if fields:
             changes = {name.removeprefix("config__"): value for name, value in fields.items()}
             self.config = make_config({**dict(resolve_config(self.config)), **changes})
@@ -144,7 +147,7 @@ class PROTOCOL(TransformerMixin, ClusterMixin, BaseEstimator):
 
     def __sklearn_tags__(self) -> Tags:
         """What scikit-learn's common checks should expect."""
-        tags = super().__sklearn_tags__()
+        tags: Tags = super().__sklearn_tags__()  # type: ignore[no-untyped-call]
         tags.input_tags.sparse = True
         return tags
 
@@ -154,15 +157,19 @@ class PROTOCOL(TransformerMixin, ClusterMixin, BaseEstimator):
         if n < 2:
             raise ValueError(f"clustering needs at least 2 samples, got n_samples = {n}: pass more rows")
         if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or not 2 <= k <= n:
-            raise ValueError(f"n_clusters must be a whole number from 2 to the number of samples ({n}), got {k!r}")
+            raise ValueError(
+                f"n_clusters must be a whole number from 2 to the number of samples ({n}), got {k!r}"
+            )
         if not isinstance(self.batch_size, (int, np.integer)) or self.batch_size < 2:
             raise ValueError(f"batch_size must be a whole number of at least 2, got {self.batch_size!r}")
 
-    def _infer(self, X: Any) -> Inferred:  # noqa: N803
+    def _infer(self, X: Any) -> Inferred:
         check_is_fitted(self)
         views = as_views(X, self.views).select(self.view_names_, self._dims)
         device = next(self.method_.parameters()).device
-        return infer_all(self.method_, Source(views, self.scalings_, batch_size=self.batch_size, device=device))
+        return infer_all(
+            self.method_, Source(views, self.scalings_, batch_size=self.batch_size, device=device)
+        )
 
     def _proba(self, inferred: Inferred) -> Floats:
         return inferred.log_proba.exp().numpy()[:, self._order]
@@ -172,16 +179,24 @@ class PROTOCOL(TransformerMixin, ClusterMixin, BaseEstimator):
         proba = inferred.log_proba.exp().numpy()
         sizes = np.bincount(proba.argmax(1), minlength=self.n_clusters)
         self._order = np.argsort(-sizes, kind="stable")
-        self.labels_ = self._proba(inferred).argmax(1)
+        self.labels_ = _hard(self._proba(inferred))
         self.cluster_sizes_ = sizes[self._order]
         self.imbalance_ratio_ = float(sizes[sizes > 0].min() / sizes.max())
         self.class_prior_ = self.method_.class_prior().cpu().numpy()[self._order]
         self.view_weights_ = self.method_.view_weights().cpu().numpy()
         self.embedding_ = inferred.embedding.numpy()
-        self.history_ = [{"stage": e.stage, "epoch": e.epoch, "seconds": e.seconds, **e.losses} for e in history]
+        self.history_ = [
+            {"stage": e.stage, "epoch": e.epoch, "seconds": e.seconds, **e.losses} for e in history
+        ]
         self.n_iter_ = len(history)
         self.n_features_in_ = sum(self._dims)
         self.environment_ = environment(device)
+
+
+def _hard(proba: Floats) -> Labels:
+    """The one place where probabilities become labels."""
+    labels: Labels = proba.argmax(1).astype(np.int64)
+    return labels
 
 
 def resolve_config(config: str | ProtocolConfig) -> ProtocolConfig:

@@ -34,7 +34,7 @@ def fresh_seed(random_state: Seed) -> int:
     if isinstance(random_state, (int, np.integer)) and 0 <= random_state < 2**63:
         return int(random_state)
     raise ValueError(
-        f"random_state must be None, a non-negative integer, a RandomState or a Generator, got {random_state!r}"
+        f"random_state must be None, a whole number >= 0, a RandomState or a Generator, got {random_state!r}"
     )
 
 
@@ -61,6 +61,8 @@ def progress_bar(total: int, *, visible: bool) -> Iterator[Callable[[str], None]
     """A bar on stderr that moves by one with every call and shows its text; silent when piped."""
     columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
     console = Console(file=sys.stderr)
-    with Progress(*columns, console=console, transient=True, disable=not (visible and console.is_terminal)) as bar:
+    with Progress(
+        *columns, console=console, transient=True, disable=not (visible and console.is_terminal)
+    ) as bar:
         task = bar.add_task("starting", total=total)
         yield lambda text: bar.update(task, advance=1, description=text)

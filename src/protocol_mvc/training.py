@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -13,11 +13,22 @@ Losses = dict[str, Tensor]
 Step = Callable[[Batch, float, Any], Losses]
 
 
+class Duration(NamedTuple):
+    """How long a stage lasts: in passes over the data, or in optimisation steps rounded to whole passes."""
+
+    length: int
+    unit: Literal["epochs", "steps"] = "epochs"
+
+    def epochs(self, n_batches: int) -> int:
+        """Passes over data of so many batches; a stage of at least one step has at least one."""
+        return self.length if self.unit == "epochs" else -(-self.length // n_batches)
+
+
 class Stage(NamedTuple):
     """A part of the training: what happens before it, before every epoch, and for every batch."""
 
     name: str
-    epochs: int = 0
+    duration: Duration = Duration(0)
     step: Step | None = None  # (batch, progress, context) -> loss terms by name
     learning_rate: float = 1e-3
     begin: Callable[[Source, torch.Generator], None] | None = None  # once, before the first epoch
@@ -50,9 +61,10 @@ def train(
         if stage.begin is not None:
             stage.begin(source, generator)
         optimiser = torch.optim.Adam(module.parameters(), lr=stage.learning_rate, fused=True)
-        for number in range(stage.epochs):
+        epochs = stage.duration.epochs(source.n_batches)
+        for number in range(epochs):
             started = time.perf_counter()
-            progress = number / max(stage.epochs - 1, 1)
+            progress = number / max(epochs - 1, 1)
             context = stage.prepare(source, generator, progress) if stage.prepare else None
             losses = _run_epoch(stage, optimiser, source.shuffled(generator), progress, context)
             history.append(Epoch(stage.name, number, time.perf_counter() - started, losses))
@@ -70,7 +82,7 @@ def _run_epoch(
     for batch in batches:
         losses = stage.step(batch, progress, context)
         optimiser.zero_grad()
-        torch.stack(list(losses.values())).sum().backward()  # type: ignore[no-untyped-call]
+        torch.stack(list(losses.values())).sum().backward()
         optimiser.step()
         records.append({name: value.detach() for name, value in losses.items()})
     return {name: float(torch.stack([r[name] for r in records]).mean()) for name in records[0]}

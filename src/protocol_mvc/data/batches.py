@@ -17,14 +17,16 @@ class Batch(NamedTuple):
     """Some samples on the device. There is no field for labels: training cannot see them."""
 
     views: list[Tensor]  # (n, D_v) each, scaled, zeros where absent
-    index: Tensor  # (n,) rows of the data set, on the cpu
+    rows: Tensor  # (n,) which samples of the data set, on the cpu
     present: Tensor | None  # (n, V) bool, or None where every view is there
 
 
 class Source:
     """Scaled batches of a data set, shuffled for training or in blocks for inference."""
 
-    def __init__(self, views: Views, scalings: Sequence[Scaling], *, batch_size: int, device: torch.device) -> None:
+    def __init__(
+        self, views: Views, scalings: Sequence[Scaling], *, batch_size: int, device: torch.device
+    ) -> None:
         """Scale dense views once; sparse ones are scaled batch by batch, to stay sparse in memory."""
         self.views, self.scalings, self.device = views, tuple(scalings), device
         self.n_batches = max(1, -(-len(views) // batch_size))
@@ -39,8 +41,8 @@ class Source:
     def shuffled(self, generator: torch.Generator) -> Iterator[Batch]:
         """One epoch in random order, in batches of nearly equal size (no tiny last one)."""
         order = torch.randperm(len(self), generator=generator)
-        for index in order.tensor_split(self.n_batches):
-            yield self._batch(index)
+        for rows in order.tensor_split(self.n_batches):
+            yield self._batch(rows)
 
     def blocks(self) -> Iterator[Batch]:
         """All samples in order, always in blocks of the same height.
@@ -51,13 +53,13 @@ class Source:
         for first in range(0, len(self), BLOCK):
             yield self._batch(torch.arange(first, first + BLOCK).clamp_max(len(self) - 1))
 
-    def _batch(self, index: Tensor) -> Batch:
-        views = [self._rows(v, index).to(self.device) for v in range(self.views.n_views)]
-        present = None if self._present is None else self._present[index].to(self.device)
-        return Batch(views, index, present)
+    def _batch(self, rows: Tensor) -> Batch:
+        views = [self._rows(v, rows).to(self.device) for v in range(self.views.n_views)]
+        present = None if self._present is None else self._present[rows].to(self.device)
+        return Batch(views, rows, present)
 
-    def _rows(self, v: int, index: Tensor) -> Tensor:
-        return self._scaled[v][index] if v in self._scaled else self._scale(v, index.numpy())
+    def _rows(self, v: int, rows: Tensor) -> Tensor:
+        return self._scaled[v][rows] if v in self._scaled else self._scale(v, rows.numpy())
 
     def _scale(self, v: int, rows: Rows) -> Tensor:
         return torch.from_numpy(scaled_rows(self.views, v, rows, self.scalings[v]))

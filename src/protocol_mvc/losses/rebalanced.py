@@ -40,4 +40,5 @@ def class_sensitive_contrast(
     own_prototype = functional.one_hot(label, k).to(p)
     weight = torch.cat([prototype_weight * own_prototype, sample_weight * alike.to(p)], dim=1)  # (n, k + n)
     attraction = torch.where(weight > 0, weight * log_prob, 0.0).sum(1)
-    return -(attraction / weight.sum(1)).mean()
+    total = weight.sum(1).clamp_min(torch.finfo(p.dtype).tiny)  # zero where nothing attracts a sample
+    return -(attraction / total).mean()

@@ -36,4 +36,6 @@ class Method(Protocol):
 def infer_all(method: Method, source: Source) -> Inferred:
     """Inference for every sample of a source, in order, on the cpu."""
     parts = [method.infer(batch) for batch in source.blocks()]
-    return Inferred(*(torch.cat([x.cpu() for x in column])[: len(source)] for column in zip(*parts, strict=True)))
+    return Inferred(
+        *(torch.cat([x.cpu() for x in column])[: len(source)] for column in zip(*parts, strict=True))
+    )

@@ -16,8 +16,9 @@ from protocol_mvc.methods.base import Inferred, infer_all
 from protocol_mvc.methods.protocol_config import ProtocolConfig
 from protocol_mvc.nn.network import Codes, Fused, MultiViewNetwork, Pair, Widths, pairs, rows_of
 from protocol_mvc.runtime import draw_seed
-from protocol_mvc.training import Losses, Stage
+from protocol_mvc.training import Duration, Losses, Stage
 from protocol_mvc.transport import PotLabels, Transport, pot_labels, ramp, solve
+
 
 class Protocol(nn.Module):
     """Algorithm 1."""
@@ -45,8 +46,10 @@ class Protocol(nn.Module):
         """Algorithm 1; the last stage may be repeated in rounds, each perceiving anew."""
         c = self.config
         return [
-            Stage("reconstruct", c.reconstruct_epochs, self.reconstruct, c.reconstruct_rate),
-            Stage("align", c.align_epochs, self.align, c.align_rate),
+            Stage(
+                "reconstruct", Duration(c.reconstruct_length, c.unit), self.reconstruct, c.reconstruct_rate
+            ),
+            Stage("align", Duration(c.align_length, c.unit), self.align, c.align_rate),
             *(self._round(number) for number in range(c.rounds)),
             Stage("read out", begin=self.read_out),
         ]
@@ -60,7 +63,8 @@ class Protocol(nn.Module):
             return self.label(source, generator, mass) if c.label_scope == "all" else mass
 
         name = f"rebalance {number + 1}" if c.rounds > 1 else "rebalance"
-        return Stage(name, c.rebalance_epochs, self.rebalance, c.rebalance_rate, self.perceive, label)
+        duration = Duration(c.rebalance_length, c.unit)
+        return Stage(name, duration, self.rebalance, c.rebalance_rate, self.perceive, label)
 
     def reconstruct(self, batch: Batch, progress: float, context: None) -> Losses:
         """Stage 1, view-specific representation."""
@@ -73,12 +77,12 @@ class Protocol(nn.Module):
         return self._contrast(batch, codes, fused) | self._reconstruction(batch, x_hat)
 
     def rebalance(self, batch: Batch, progress: float, labels: PotLabels | float) -> Losses:
-        """Stage 3, imbalanced learning (Eqs. 11 and 25); a number instead of labels is the mass of a batch."""
+        """Stage 3, imbalanced learning (Eqs. 11, 25); a number instead of labels is the mass of a batch."""
         c = self.config
         codes, x_hat = self.network(batch.views)
         fused = self.network.fuse(codes.z, batch.present)
         if isinstance(labels, PotLabels):
-            t = labels.rows(batch.index)
+            t = labels.rows(batch.rows)
         else:
             t = pot_labels(self._transport(self._log_mixed(batch, codes, fused), labels))
         learned = {"label": c.label_weight * self._label_loss(batch, codes, fused, t)}
@@ -106,7 +110,7 @@ class Protocol(nn.Module):
         for batch in source.shuffled(generator):
             codes = self.network.encode(batch.views)
             fused = self.network.fuse(codes.z, batch.present)
-            log_p[batch.index] = self._log_mixed(batch, codes, fused)
+            log_p[batch.rows] = self._log_mixed(batch, codes, fused)
         self.train()
         return pot_labels(self._transport(log_p, mass))
 
@@ -149,7 +153,9 @@ class Protocol(nn.Module):
     def _reconstruction(self, batch: Batch, x_hat: list[Tensor]) -> Losses:
         """Eq. 26, over the views that are there."""
         views = rows_of(batch.present, len(x_hat))
-        return {"reconstruction": sum_of(squared_error(batch.views[v][rows], x_hat[v][rows]) for v, rows in views)}
+        return {
+            "reconstruction": sum_of(squared_error(batch.views[v][rows], x_hat[v][rows]) for v, rows in views)
+        }
 
     def _contrast(self, batch: Batch, codes: Codes, fused: Fused, t: PotLabels | None = None) -> Losses:
         """Contrast of every view with the consensus at both levels; rebalanced where labels are given."""
@@ -195,13 +201,13 @@ class Protocol(nn.Module):
         return sum_of([soft_cross_entropy(fused.logits.log_softmax(1), t.soft), *own])
 
     def _log_mixed(self, batch: Batch, codes: Codes, fused: Fused) -> Tensor:
-        """log P_hat, P_hat = mix P + (1 - mix) / V sum_v P^v."""
+        """Log of the mixed prediction, P_hat = mix P + (1 - mix) / V sum_v P^v."""
         parts = torch.stack([fused.logits.log_softmax(1), self._log_mean(batch, codes)])
         share = parts.new_tensor([self.config.mix, 1 - self.config.mix])
         return torch.logsumexp(parts + share.log()[:, None, None], dim=0)
 
     def _log_mean(self, batch: Batch, codes: Codes) -> Tensor:
-        """log of the mean of the P^v over the views that a sample has."""
+        """Log of the mean of the P^v over the views that a sample has."""
         log_p = torch.stack(codes.logits, dim=1).log_softmax(2)  # (n, V, k)
         here = torch.ones_like(log_p[:, :, 0]) if batch.present is None else batch.present.to(log_p)
         return torch.logsumexp(log_p + (here / here.sum(1, keepdim=True)).log()[:, :, None], dim=1)

@@ -16,17 +16,20 @@ class ProtocolConfig(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     hidden: tuple[Width, ...] = (500, 500)  # encoder layers between input and latent
-    latent: Width = 512  # of Z^v, S^v and U
+    latent: Width = 256  # of Z^v, S^v and U
     feature: Width = 128  # of H^v
     feedforward: Width = 256  # inside the attention block
     dropout: Annotated[float, Field(ge=0, lt=1)] = 0.1  # of the attention block
     classifier_scale: Positive = 10.0  # of the cosine logits
-    classify: Literal["feature", "latent"] = "feature"  # what the classifier sees: H^v, or Z^v as in the paper
+    classify: Literal["feature", "latent"] = (
+        "feature"  # what the classifier sees: H^v, or Z^v as in the paper
+    )
 
-    reconstruct_epochs: Count = 60
-    align_epochs: Count = 20
+    unit: Literal["epochs", "steps"] = "epochs"  # of the three lengths
+    reconstruct_length: Count = 60
+    align_length: Count = 20
     rounds: Count = 2  # of perceiving and rebalancing
-    rebalance_epochs: Count = 10  # in each round
+    rebalance_length: Count = 10  # of each round
     reconstruct_rate: Positive = 1e-3
     align_rate: Positive = 3e-4
     rebalance_rate: Positive = 3e-4
@@ -59,11 +62,12 @@ PRESETS = {
     "default": ProtocolConfig(),
     "paper": ProtocolConfig(
         hidden=(500, 500, 2000),
+        latent=512,
         classify="latent",
-        reconstruct_epochs=200,
-        align_epochs=100,
+        reconstruct_length=200,
+        align_length=100,
         rounds=1,
-        rebalance_epochs=100,
+        rebalance_length=100,
         align_rate=1e-3,
         rebalance_rate=1e-3,
         kl_weight=0.1,

@@ -14,7 +14,9 @@ class SampleAttention(nn.Module):
         """Make a single-head, post-norm block."""
         super().__init__()
         self.attention = nn.MultiheadAttention(width, num_heads=1)
-        self.feedforward = nn.Sequential(nn.Linear(width, feedforward), nn.ReLU(), nn.Linear(feedforward, width))
+        self.feedforward = nn.Sequential(
+            nn.Linear(width, feedforward), nn.ReLU(), nn.Linear(feedforward, width)
+        )
         self.norm_attention = nn.LayerNorm(width)
         self.norm_feedforward = nn.LayerNorm(width)
         self.dropout = Dropout(dropout)
@@ -41,7 +43,9 @@ class Consensus(nn.Module):
 
     def forward(self, s: list[Tensor], present: Tensor | None = None) -> Tensor:
         """The consensus (n, width); where views are absent the others' weights are raised to sum to one."""
-        pieces = torch.stack([functional.leaky_relu(f(x)) for f, x in zip(self.layers, s, strict=True)], dim=1)
+        pieces = torch.stack(
+            [functional.leaky_relu(f(x)) for f, x in zip(self.layers, s, strict=True)], dim=1
+        )
         w = self.weights().expand(len(pieces), -1)  # (n, V)
         if present is not None:
             w = w * present

@@ -1,7 +1,7 @@
 """The network of the method: every view is encoded once, everything else follows from the codes."""
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
@@ -73,7 +73,14 @@ class MultiViewNetwork(nn.Module):
     """Autoencoders, shared projection, attention over samples, consensus and one cosine classifier."""
 
     def __init__(
-        self, dims: list[int], n_clusters: int, widths: Widths, *, dropout: float, scale: float, classify_latent: bool
+        self,
+        dims: list[int],
+        n_clusters: int,
+        widths: Widths,
+        *,
+        dropout: float,
+        scale: float,
+        classify_latent: bool,
     ) -> None:
         """Make the parts for views of the given dimensions.
 
@@ -106,7 +113,7 @@ class MultiViewNetwork(nn.Module):
 
     def encode(self, views: list[Tensor]) -> Codes:
         """Codes alone, for prediction."""
-        return self._codes([f.encoder(x) for f, x in zip(self.autoencoders, views, strict=True)])
+        return self._codes([f(x) for f, x in zip(self._encoders(), views, strict=True)])
 
     def fuse(self, z: list[Tensor], present: Tensor | None = None) -> Fused:
         """Attention over the batch, consensus and its prediction; absent views enter as zeros."""
@@ -117,6 +124,9 @@ class MultiViewNetwork(nn.Module):
         consensus = self.consensus(pieces, present)
         u = functional.normalize(self.project_consensus(consensus))
         return Fused(g, pieces, u, self.classifier(consensus if self.classify_latent else u))
+
+    def _encoders(self) -> list[nn.Sequential]:
+        return [cast(Autoencoder, part).encoder for part in self.autoencoders]
 
     def _codes(self, z: list[Tensor]) -> Codes:
         h = [functional.normalize(self.project(x)) for x in z]

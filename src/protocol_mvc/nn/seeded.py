@@ -21,7 +21,7 @@ def build(make: Callable[[], M], generator: torch.Generator) -> M:
 
 
 def _initialise(part: nn.Module, generator: torch.Generator) -> None:
-    """Fill the parameters and buffers that a part itself owns: uniform in +-1/sqrt(fan in), torch's choice."""
+    """Fill what a part itself owns; weights are uniform in +-1/sqrt(fan in), as torch does it."""
     for tensor in [*part.parameters(recurse=False), *part.buffers(recurse=False)]:
         nn.init.zeros_(tensor)
     if isinstance(part, nn.LayerNorm):

@@ -28,11 +28,9 @@ class PotLabels(NamedTuple):
 
 
 def pot_labels(transport: Transport, dtype: torch.dtype = torch.float32) -> PotLabels:
-    """Read labels off a transport plan; an empty cluster counts as half a sample, so that its log is finite."""
+    """Read labels off a plan; an empty cluster counts as half a sample, so that its log is finite."""
     n = len(transport.plan)
     frequency = transport.column_mass / transport.column_mass.sum()
     log_frequency = frequency.clamp_min(0.5 / n).log()
     soft = n * transport.plan
     return PotLabels(soft.to(dtype), soft.argmax(1), log_frequency.to(dtype), transport.potentials)
-
-

@@ -50,9 +50,9 @@ def solve(
 
     where :math:`\xi = 1/n - T 1` is the virtual cluster of the mass left behind (Eqs. 15, 29-38).
     The optimality conditions :math:`T_{ij} = \exp((f_i + g_j + \log P_{ij}) / \epsilon)` and
-    :math:`g_j = -\beta \log(m_j / (\lambda c_j))` are iterated as in Eqs. 17-18 and 39-49, on potentials instead of
-    exponentials (nothing can overflow) and with the best common shift of g after every pass, which
-    removes the slowest direction of the plain scaling.
+    :math:`g_j = -\beta \log(m_j / (\lambda c_j))` are iterated as in Eqs. 17-18 and 39-49, on potentials
+    instead of exponentials (nothing can overflow) and with the best common shift of g after every pass,
+    which removes the slowest direction of the plain scaling.
 
     Args:
         log_p: log-probabilities (n, k), for example from ``log_softmax``.
@@ -64,13 +64,17 @@ def solve(
         tolerance: accepted L1 error of the optimality conditions.
         max_passes: bound on the sweeps over the data.
     """
+    if max_passes < 1:
+        raise ValueError(f"max_passes must be at least 1, got {max_passes}")
     problem = _check(log_p, mass, epsilon, kl_weight, prior)
     g = _start(problem, start)
-    for passes in range(1, max_passes + 1):
+    passes = 0
+    while True:
+        passes += 1
         log_plan = _log_plan(problem, g)
         log_mass = torch.logsumexp(log_plan, dim=0)
         residual = float((log_mass.exp() - _wanted(problem, g)).abs().sum())
-        if residual <= tolerance:
+        if passes == max_passes or not residual > tolerance:  # also where it is no number any more
             break
         g = _shifted(problem, _scaling_step(problem, g, log_mass))
     plan = log_plan[:, :-1].exp()
@@ -81,15 +85,15 @@ def _check(log_p: Tensor, mass: float, epsilon: float, kl_weight: float, prior: 
     """Validate the numbers and bring everything to float64."""
     if log_p.ndim != 2 or 0 in log_p.shape:
         raise ValueError(f"log_p must be a non-empty (n, k) matrix, got shape {tuple(log_p.shape)}")
-    if not 0 < mass <= 1 or not epsilon > 0 or not kl_weight > 0:
+    if not 0 < mass <= 1 or not 0 < epsilon < math.inf or not kl_weight > 0:
         raise ValueError(
-            f"need 0 < mass <= 1, epsilon > 0 and kl_weight > 0, "
+            f"need 0 < mass <= 1, a finite epsilon > 0 and kl_weight > 0, "
             f"got mass={mass}, epsilon={epsilon}, kl_weight={kl_weight}"
         )
     log_p = log_p.detach().double()
     k = log_p.shape[1]
     c = torch.full_like(log_p[0], 1 / k) if prior is None else prior.to(log_p)
-    if c.shape != (k,) or not bool((c > 0).all()):
+    if c.shape != (k,) or not bool(((c > 0) & c.isfinite()).all()):
         raise ValueError(f"prior must hold {k} positive class frequencies, got {c.tolist()}")
     rest = 0.0 if mass > WHOLE_MASS else 1.0 - mass
     return _Problem(log_p, (1.0 - rest) * c / c.sum(), rest, epsilon, kl_weight)
@@ -130,7 +134,9 @@ def _start(problem: _Problem, start: Tensor | None) -> Tensor:
     k = len(problem.target)
     g = torch.zeros_like(problem.log_p[0]) if start is None else start.to(problem.log_p)[:-1]
     if g.shape != (k,) or not bool(torch.isfinite(g).all()):
-        raise ValueError(f"start must hold {k + 1} potentials with {k} finite ones, as an earlier result does")
+        raise ValueError(
+            f"start must hold {k + 1} potentials with {k} finite ones, as an earlier result does"
+        )
     if problem.rest == 0:
         return torch.cat([g, g.new_tensor([-math.inf])])
     real = torch.logsumexp((problem.log_p + g) / problem.epsilon, dim=1)  # (n,)

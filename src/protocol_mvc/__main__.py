@@ -1,0 +1,5 @@
+"""`python -m protocol_mvc` is the command."""
+
+from protocol_mvc.cli import main
+
+main()

@@ -1,0 +1,101 @@
+"""Results as people want them: tables and a picture."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from rich.table import Table
+from sklearn.manifold import TSNE
+
+Labels = npt.NDArray[np.int64]
+Record = dict[str, Any]
+
+COLUMNS = {"acc": "ACC", "nmi": "NMI", "pur": "PUR", "recall": "recall", "tail": "tail recall"}
+
+
+def summary(records: Iterable[Record]) -> list[Record]:
+    """Mean and standard deviation of every score and the mean seconds, per data set, ratio and method."""
+    groups: dict[tuple[Any, ...], list[Record]] = defaultdict(list)
+    for record in records:
+        groups[record["dataset"], record["ratio"], record["method"]].append(record)
+    return [
+        {
+            **dict(zip(("dataset", "ratio", "method"), key, strict=True)),
+            "seeds": len(group),
+            "seconds": float(np.mean([r["seconds"] for r in group])),
+            "mean": {name: float(np.mean([r["scores"][name] for r in group])) for name in COLUMNS},
+            "sd": {name: float(np.std([r["scores"][name] for r in group])) for name in COLUMNS},
+        }
+        for key, group in groups.items()
+    ]
+
+
+def score_table(records: Iterable[Record], title: str) -> Table:
+    """One row per data set, ratio and method: mean +- standard deviation over the seeds."""
+    table = Table("data", "R", "method", "seeds", *COLUMNS.values(), "seconds", title=title)
+    for row in summary(records):
+        spread = row["seeds"] > 1
+        cells = [f"{row['mean'][n]:.3f}" + (f" ±{row['sd'][n]:.3f}" if spread else "") for n in COLUMNS]
+        ratio = "-" if row["ratio"] is None else f"{row['ratio']:g}"
+        table.add_row(
+            row["dataset"], ratio, row["method"], str(row["seeds"]), *cells, f"{row['seconds']:.1f}"
+        )
+    return table
+
+
+def size_table(perceived: Iterable[float], found: Iterable[int], true: Iterable[int]) -> Table:
+    """Class sizes, largest first: what the transport perceived, what the labels have, what is true."""
+    table = Table(
+        "class sizes", *(str(i + 1) for i in range(len(list(found)))), title="Perceived and true class sizes"
+    )
+    table.add_row("perceived", *(f"{size:.0f}" for size in sorted(perceived, reverse=True)))
+    table.add_row("labelled", *(str(size) for size in sorted(found, reverse=True)))
+    table.add_row("true", *(str(size) for size in sorted(true, reverse=True)))
+    return table
+
+
+def draw_fit(model: Any, truth: Labels, path: Path) -> None:
+    """A picture of a fitted estimator beside the truth: class sizes, a 2-D map and the training curves."""
+    from matplotlib.figure import Figure  # an optional dependency
+
+    figure = Figure(figsize=(15, 4.5), layout="constrained")
+    sizes, map_, curves = figure.subplots(1, 3)
+    _draw_sizes(sizes, model, truth)
+    _draw_map(map_, model)
+    _draw_curves(curves, model.history_)
+    figure.savefig(path, dpi=120)
+
+
+def _draw_sizes(axes: Any, model: Any, truth: Labels) -> None:
+    true = np.sort(np.bincount(truth))[::-1]
+    perceived = np.sort(model.class_prior_)[::-1] * len(truth)
+    axes.bar(np.arange(len(true)) - 0.2, true, 0.4, label="true", color="0.6")
+    axes.bar(np.arange(len(perceived)) + 0.2, perceived, 0.4, label="perceived", color="tab:blue")
+    axes.set(title="Class sizes", xlabel="class, largest first", ylabel="samples")
+    axes.legend()
+
+
+def _draw_map(axes: Any, model: Any) -> None:
+    perplexity = min(30.0, (len(model.labels_) - 1) / 3)
+    place = TSNE(init="pca", perplexity=perplexity, random_state=0).fit_transform(model.embedding_)
+    axes.scatter(*place.T, c=model.labels_, s=8, cmap="tab20")
+    for label in np.unique(model.labels_):
+        axes.annotate(str(label), np.median(place[model.labels_ == label], axis=0), weight="bold")
+    axes.set(title="The samples, coloured by cluster (t-SNE of the features)", xticks=[], yticks=[])
+
+
+def _draw_curves(axes: Any, history: Sequence[Record]) -> None:
+    terms = sorted({name for row in history for name in row} - {"stage", "epoch", "seconds"})
+    for term in terms:
+        values = np.array([row.get(term, np.nan) for row in history])
+        axes.plot(values / np.nanmax(np.abs(values)), label=term)
+    stages = [row["stage"] for row in history]
+    for i, stage in enumerate(stages):
+        if i == 0 or stage != stages[i - 1]:
+            axes.axvline(i, color="0.85", zorder=0)
+            axes.text(i, 1.02, f" {stage}", rotation=30, fontsize=7)
+    axes.set(xlabel="epoch", ylabel="loss / its largest value")
+    axes.legend(fontsize=8)
