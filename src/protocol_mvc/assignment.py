@@ -1,5 +1,6 @@
 """Labels from an embedding, made for groups of very unequal size."""
 
+import warnings
 from collections.abc import Iterator
 
 import numpy as np
@@ -8,6 +9,7 @@ from scipy.cluster.hierarchy import fcluster, linkage
 from scipy.sparse import coo_array
 from scipy.spatial.distance import cdist
 from sklearn.cluster import KMeans
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import normalized_mutual_info_score
 from sklearn.neighbors import NearestNeighbors
 
@@ -44,10 +46,21 @@ def _candidates(x: Features, n_clusters: int, rng: np.random.Generator) -> Itera
         if n_micro <= n_clusters:
             yield kmeans(x, n_clusters, int(rng.integers(2**31)))
             continue
-        model = KMeans(n_micro, n_init=1, random_state=int(rng.integers(2**31))).fit(x)
-        micro = model.labels_.astype(np.int64)
-        yield _join_by_edges(micro[sample], edges, n_micro, n_clusters)[micro]
-        yield _join_by_linkage(model.cluster_centers_, n_clusters)[micro]
+        micro, centers = _micro_clusters(x, n_micro, int(rng.integers(2**31)))
+        if len(centers) <= n_clusters:
+            yield micro
+            continue
+        yield _join_by_edges(micro[sample], edges, len(centers), n_clusters)[micro]
+        yield _join_by_linkage(centers, n_clusters)[micro]
+
+
+def _micro_clusters(x: Features, n_micro: int, seed: int) -> tuple[Labels, Features]:
+    """Labels and centres of small groups; repeated rows make fewer, so that none is empty."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # "fewer than asked for" is no one's concern
+        model = KMeans(n_micro, n_init=1, random_state=seed).fit(x)
+    found, micro = np.unique(model.labels_, return_inverse=True)
+    return micro.astype(np.int64), model.cluster_centers_[found]
 
 
 def _neighbour_pairs(x: Features) -> tuple[Labels, Labels]:

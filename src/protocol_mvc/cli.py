@@ -1,6 +1,7 @@
 """The command: parse, call, print. Results go to stdout, progress and messages to stderr."""
 
 import importlib.util
+from collections.abc import Callable
 from pathlib import Path
 from time import perf_counter
 from typing import Annotated, Any
@@ -76,7 +77,7 @@ def bench_run(
     records: Records = RESULTS / "runs.jsonl",
 ) -> None:
     """Run methods on data sets; a run that was cut off continues where it stopped."""
-    chosen = [None if ratio == "none" else float(ratio) for ratio in ratios.split(",")]
+    chosen = _each(ratios, lambda ratio: None if ratio == "none" else float(ratio), "ratio")
     _bench(methods.split(","), datasets.split(","), chosen, seeds, records)
 
 
@@ -96,14 +97,22 @@ def _bench(
 ) -> None:
     _known(methods, bench.METHODS, "method")
     _known(datasets, names(), "data set")
+    wanted = bench.units(methods, datasets, ratios, _each(seeds, int, "seed"))
     rows = []
-    for record in bench.run_missing(bench.units(methods, datasets, ratios, map(int, seeds.split(","))), path):
+    for record in bench.run_missing(wanted, path):
         rows.append(record)
         shown = {name: record["scores"][name] for name in report.COLUMNS}
         err.print(
             f"{record['dataset']} R={record['ratio']} {record['method']} seed {record['seed']}: {shown}"
         )
     out.print(report.score_table(rows, f"Mean over seeds, from {path}"))
+
+
+def _each(texts: str, read: Callable[[str], Any], kind: str) -> list[Any]:
+    try:
+        return [read(text) for text in texts.split(",")]
+    except ValueError as error:
+        raise typer.BadParameter(f"{kind}s are numbers separated by commas: {error}") from None
 
 
 def _known(chosen: list[str], known: Any, kind: str) -> None:

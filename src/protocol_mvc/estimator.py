@@ -8,10 +8,10 @@ import torch
 from pydantic import ValidationError
 from sklearn.base import BaseEstimator, ClusterMixin, TransformerMixin
 from sklearn.utils import Tags
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from protocol_mvc.assignment import separation
-from protocol_mvc.data.batches import Source
+from protocol_mvc.data.batches import BLOCK, Source
 from protocol_mvc.data.scaling import fit_scalings
 from protocol_mvc.data.views import Views, as_views
 from protocol_mvc.methods.base import Inferred, infer_all
@@ -90,15 +90,17 @@ class PROTOCOL(TransformerMixin, ClusterMixin, BaseEstimator):
         self._check(views)
         config, device = resolve_config(self.config), resolve_device(self.device)
         generator = torch.Generator().manual_seed(fresh_seed(self.random_state))
-        self.scalings_ = fit_scalings(views, self.scale)
-        self.view_names_, self._dims = views.names, views.dims
+        scalings = fit_scalings(views, self.scale)
         method = build(lambda: Protocol(config, list(views.dims), self.n_clusters), generator).to(device)
-        source = Source(views, self.scalings_, batch_size=self.batch_size, device=device)
+        source = Source(views, scalings, batch_size=self.batch_size, device=device)
         stages = method.stages()
         epochs = sum(stage.duration.epochs(source.n_batches) for stage in stages)
         with progress_bar(epochs, visible=self.verbose > 0) as advance:
             history = train(method, stages, source, generator, lambda epoch: advance(epoch.stage))
+        # Only now: a fit that failed leaves the estimator as it was.
+        validate_data(self, X if self._is_table(X) else views, reset=True, skip_check_array=True)
         self.method_ = method.eval().requires_grad_(False)
+        self.scalings_, self.view_names_, self._dims = scalings, views.names, views.dims
         self._describe(infer_all(self.method_, source), history, device)
         return self
 
@@ -132,7 +134,7 @@ class PROTOCOL(TransformerMixin, ClusterMixin, BaseEstimator):
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """The parameters; with `deep` also the fields of the config as ``config__field``."""
         params: dict[str, Any] = super().get_params(deep=False)  # type: ignore[no-untyped-call]
-        if deep:
+        if deep and _is_config(self.config):  # else `fit` will complain
             params |= {f"config__{name}": value for name, value in resolve_config(self.config)}
         return params
 
@@ -149,6 +151,7 @@ class PROTOCOL(TransformerMixin, ClusterMixin, BaseEstimator):
         """What scikit-learn's common checks should expect."""
         tags: Tags = super().__sklearn_tags__()  # type: ignore[no-untyped-call]
         tags.input_tags.sparse = True
+        tags.transformer_tags.preserves_dtype = ["float32"]  # of the features, whatever comes in
         return tags
 
     def _check(self, views: Views) -> None:
@@ -162,14 +165,21 @@ class PROTOCOL(TransformerMixin, ClusterMixin, BaseEstimator):
             )
         if not isinstance(self.batch_size, (int, np.integer)) or self.batch_size < 2:
             raise ValueError(f"batch_size must be a whole number of at least 2, got {self.batch_size!r}")
+        if not hasattr(self.scale, "__len__"):
+            raise ValueError(f"scale must name a scaling, or list or map one per view, got {self.scale!r}")
+
+    def _is_table(self, X: Any) -> bool:
+        """Whether X is one array or data frame, whose columns scikit-learn knows how to check."""
+        table = (self.views is not None or hasattr(X, "shape")) and not isinstance(X, Views)
+        return table and getattr(X, "ndim", 2) == 2
 
     def _infer(self, X: Any) -> Inferred:
         check_is_fitted(self)
+        if self._is_table(X):  # the names and the number of its columns must be those of fit
+            validate_data(self, X, reset=False, skip_check_array=True)
         views = as_views(X, self.views).select(self.view_names_, self._dims)
         device = next(self.method_.parameters()).device
-        return infer_all(
-            self.method_, Source(views, self.scalings_, batch_size=self.batch_size, device=device)
-        )
+        return infer_all(self.method_, Source(views, self.scalings_, batch_size=BLOCK, device=device))
 
     def _proba(self, inferred: Inferred) -> Floats:
         return inferred.log_proba.exp().numpy()[:, self._order]
@@ -189,7 +199,6 @@ class PROTOCOL(TransformerMixin, ClusterMixin, BaseEstimator):
             {"stage": e.stage, "epoch": e.epoch, "seconds": e.seconds, **e.losses} for e in history
         ]
         self.n_iter_ = len(history)
-        self.n_features_in_ = sum(self._dims)
         self.environment_ = environment(device)
 
 
@@ -199,13 +208,15 @@ def _hard(proba: Floats) -> Labels:
     return labels
 
 
+def _is_config(config: Any) -> bool:
+    return isinstance(config, ProtocolConfig) or (isinstance(config, str) and config in PRESETS)
+
+
 def resolve_config(config: str | ProtocolConfig) -> ProtocolConfig:
     """A preset by name, or the config itself."""
-    if isinstance(config, ProtocolConfig):
-        return config
-    if config not in PRESETS:
+    if not _is_config(config):
         raise ValueError(f"config must be a ProtocolConfig or one of {sorted(PRESETS)}, got {config!r}")
-    return PRESETS[config]
+    return PRESETS[config] if isinstance(config, str) else config
 
 
 def make_config(fields: dict[str, Any]) -> ProtocolConfig:

@@ -48,11 +48,12 @@ def score_table(records: Iterable[Record], title: str) -> Table:
 
 def size_table(perceived: Iterable[float], found: Iterable[int], true: Iterable[int]) -> Table:
     """Class sizes, largest first: what the transport perceived, what the labels have, what is true."""
+    labelled = sorted(found, reverse=True)
     table = Table(
-        "class sizes", *(str(i + 1) for i in range(len(list(found)))), title="Perceived and true class sizes"
+        "class sizes", *(str(i + 1) for i in range(len(labelled))), title="Perceived and true class sizes"
     )
     table.add_row("perceived", *(f"{size:.0f}" for size in sorted(perceived, reverse=True)))
-    table.add_row("labelled", *(str(size) for size in sorted(found, reverse=True)))
+    table.add_row("labelled", *(str(size) for size in labelled))
     table.add_row("true", *(str(size) for size in sorted(true, reverse=True)))
     return table
 
@@ -91,7 +92,7 @@ def _draw_curves(axes: Any, history: Sequence[Record]) -> None:
     terms = sorted({name for row in history for name in row} - {"stage", "epoch", "seconds"})
     for term in terms:
         values = np.array([row.get(term, np.nan) for row in history])
-        axes.plot(values / np.nanmax(np.abs(values)), label=term)
+        axes.plot(values / (np.nanmax(np.abs(values)) or 1.0), label=term)
     stages = [row["stage"] for row in history]
     for i, stage in enumerate(stages):
         if i == 0 or stage != stages[i - 1]:

@@ -17,10 +17,19 @@ Seed = int | np.random.RandomState | np.random.Generator | None
 def resolve_device(device: str | torch.device) -> torch.device:
     """The device asked for; "auto" prefers cuda, then mps, then the cpu."""
     if device != "auto":
-        return torch.device(device)
+        return _usable(device)
     if torch.cuda.is_available():
         return torch.device("cuda")
     return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
+
+
+def _usable(device: str | torch.device) -> torch.device:
+    """The device, if this machine has it; torch says the opposite in many kinds of errors."""
+    try:
+        return torch.empty(0, device=device).device
+    except (RuntimeError, AssertionError, TypeError) as error:
+        reason = str(error).partition(". ")[0].partition("\n")[0]
+        raise ValueError(f"device {device!r} cannot be used on this machine: {reason}") from error
 
 
 def fresh_seed(random_state: Seed) -> int:

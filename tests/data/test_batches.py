@@ -1,0 +1,84 @@
+"""Batches: every row once, of nearly equal size, scaled, and without labels."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.sparse import csr_array
+
+from protocol_mvc import as_views
+from protocol_mvc.data.batches import BLOCK, Batch
+from protocol_mvc.data.scaling import fit_scalings, scaled_rows
+from tests.examples import blobs, seeded, source, with_gaps
+
+VIEWS, _ = blobs((15, 5))
+
+
+def test_a_batch_has_no_place_for_labels():
+    assert Batch._fields == ("views", "rows", "present")
+
+
+@given(st.integers(1, 60), st.integers(1, 70), st.integers(0, 3))
+def test_an_epoch_is_a_partition_into_nearly_equal_batches(n: int, batch_size: int, seed: int):
+    batches = list(source(np.arange(2.0 * n).reshape(n, 2), batch_size).shuffled(seeded(seed)))
+    sizes = [len(batch.rows) for batch in batches]
+    assert sorted(row for batch in batches for row in batch.rows.tolist()) == list(range(n))
+    assert max(sizes) - min(sizes) <= 1
+    assert max(sizes) <= batch_size
+    assert len(sizes) == -(-n // batch_size)
+
+
+def test_one_row_too_many_is_shared_out():
+    assert [len(batch.rows) for batch in source(np.zeros((33, 1)), 32).shuffled(seeded())] == [17, 16]
+
+
+def test_the_order_follows_the_generator():
+    orders = [[batch.rows.tolist() for batch in source(VIEWS, 8).shuffled(seeded(s))] for s in (0, 0, 1)]
+    assert orders[0] == orders[1] != orders[2]
+
+
+def test_rows_carry_their_scaled_values():
+    views = as_views(with_gaps(VIEWS))
+    scalings = fit_scalings(views)
+    for batch in source(views, 8).shuffled(seeded()):
+        for v, x in enumerate(batch.views):
+            assert x.dtype == torch.float32
+            np.testing.assert_array_equal(x, scaled_rows(views, v, batch.rows.numpy(), scalings[v]))
+
+
+@pytest.mark.parametrize("n", [1, 5, BLOCK - 1, BLOCK, BLOCK + 1, 2 * BLOCK])
+def test_blocks_are_of_one_height_and_in_order(n: int):
+    rows = [batch.rows for batch in source(np.arange(n, dtype=float)[:, None]).blocks()]
+    assert {len(block) for block in rows} == {BLOCK}
+    assert torch.equal(torch.cat(rows)[:n], torch.arange(n))
+    assert bool((torch.cat(rows)[n:] == n - 1).all())
+
+
+def test_complete_views_need_no_mask():
+    assert all(batch.present is None for batch in source(VIEWS).shuffled(seeded()))
+
+
+def test_absent_rows_are_zero_and_marked():
+    views = as_views(with_gaps(VIEWS))
+    assert not views.complete
+    for batch in source(views, 8).shuffled(seeded()):
+        assert batch.present is not None
+        np.testing.assert_array_equal(batch.present, views.mask[batch.rows])
+        for v, x in enumerate(batch.views):
+            assert bool((x[~batch.present[:, v]] == 0).all())
+            assert bool((x[batch.present[:, v]] != 0).any(1).all())
+
+
+def test_sparse_views_give_the_batches_of_dense_ones():
+    views = as_views([np.round(x) for x in VIEWS])
+    scalings = fit_scalings(views)
+    dense, thin = source(views, 8), source([csr_array(x) for x in views.arrays], 8)
+    thin.scalings = scalings  # the same to the last bit, however they were summed
+    for a, b in zip(dense.shuffled(seeded()), thin.shuffled(seeded()), strict=True):
+        assert torch.equal(a.rows, b.rows)
+        assert all(torch.equal(x, y) for x, y in zip(a.views, b.views, strict=True))
+
+
+def test_a_source_is_as_long_as_its_data():
+    assert len(source(VIEWS)) == 20

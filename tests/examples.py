@@ -1,0 +1,61 @@
+"""Small data and a small method, shared by the tests."""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from protocol_mvc import PROTOCOL, ProtocolConfig, as_views
+from protocol_mvc.data.batches import Source
+from protocol_mvc.data.scaling import fit_scalings
+from protocol_mvc.methods.protocol_config import PRESETS
+
+Floats = npt.NDArray[np.float64]
+Labels = npt.NDArray[np.int64]
+
+SMALL: dict[str, Any] = {
+    "hidden": (16,),
+    "latent": 8,
+    "feature": 8,
+    "feedforward": 8,
+    "reconstruct_length": 3,
+    "align_length": 2,
+    "rebalance_length": 2,
+}
+TINY = ProtocolConfig(**SMALL, rounds=1)
+TINY_PAPER = PRESETS["paper"].model_copy(update=SMALL)
+
+
+def tiny(n_clusters: int = 3, **params: Any) -> PROTOCOL:
+    """An estimator that fits in a fraction of a second."""
+    return PROTOCOL(n_clusters, **({"config": TINY, "random_state": 0, "batch_size": 32} | params))
+
+
+def blobs(
+    sizes: tuple[int, ...] = (60, 20, 10), dims: tuple[int, ...] = (5, 4), *, noise: float = 1.0, seed: int = 0
+) -> tuple[list[Floats], Labels]:
+    """Views of groups of the given sizes, in random order, and the group of each sample."""
+    rng = np.random.default_rng(seed)
+    truth = rng.permutation(np.repeat(np.arange(len(sizes)), sizes))
+    centers = [4 * rng.normal(size=(len(sizes), dim)) for dim in dims]
+    return [c[truth] + noise * rng.normal(size=(len(truth), c.shape[1])) for c in centers], truth
+
+
+def with_gaps(views: list[Floats], share: float = 0.3, seed: int = 0) -> list[Floats]:
+    """The views with rows of NaN, at most one in each sample."""
+    rng = np.random.default_rng(seed)
+    n = len(views[0])
+    lost = np.where(rng.random(n) < share, rng.integers(len(views), size=n), -1)
+    return [np.where((lost == v)[:, None], np.nan, x) for v, x in enumerate(views)]
+
+
+def source(X: Any, batch_size: int = 32) -> Source:
+    """Batches of the data, scaled as the estimator does it."""
+    views = as_views(X)
+    return Source(views, fit_scalings(views), batch_size=batch_size, device=torch.device("cpu"))
+
+
+def seeded(seed: int = 0) -> torch.Generator:
+    """A torch generator of one's own."""
+    return torch.Generator().manual_seed(seed)

@@ -1,0 +1,75 @@
+"""Cross-entropy of soft labels."""
+
+import math
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch.autograd import gradcheck
+from torch.nn import functional
+
+from protocol_mvc.losses.clustering import soft_cross_entropy
+
+seeds = st.integers(0, 2**32)
+
+
+def predictions_and_labels(seed, n=4, k=3):
+    logits = torch.randn(2, n, k, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
+    return logits[0].log_softmax(1), logits[1].softmax(1)
+
+
+def reference(log_p, label):
+    n, k = log_p.shape
+    return -sum(label[i, j].item() * log_p[i, j].item() for i in range(n) for j in range(k)) / n
+
+
+@given(seeds, st.integers(1, 6), st.integers(1, 5))
+def test_equals_the_double_loop(seed, n, k):
+    log_p, label = predictions_and_labels(seed, n, k)
+    assert soft_cross_entropy(log_p, label).item() == pytest.approx(reference(log_p, label), abs=1e-12)
+
+
+def test_value_by_hand():
+    log_p = torch.tensor([[0.5, 0.5], [0.25, 0.75]]).log()
+    label = torch.tensor([[1.0, 0.0], [0.5, 0.0]])  # half of the second sample is left for later
+    assert soft_cross_entropy(log_p, label).item() == pytest.approx((math.log(2) + math.log(4) / 2) / 2)
+
+
+def test_gradient():
+    log_p, label = predictions_and_labels(0)
+    assert gradcheck(soft_cross_entropy, (log_p.requires_grad_(), label))
+
+
+@given(seeds)
+def test_hard_labels_give_the_supervised_loss(seed):
+    log_p, soft = predictions_and_labels(seed)
+    hard = soft.argmax(1)
+    one_hot = functional.one_hot(hard, 3).to(log_p)
+    torch.testing.assert_close(soft_cross_entropy(log_p, one_hot), functional.nll_loss(log_p, hard))
+
+
+@given(seeds)
+def test_no_prediction_beats_the_label_itself(seed):
+    log_p, label = predictions_and_labels(seed)
+    assert soft_cross_entropy(log_p, label) >= soft_cross_entropy(label.log(), label)
+
+
+@given(seeds, st.floats(0, 1))
+def test_labels_count_by_their_mass(seed, mass):
+    log_p, label = predictions_and_labels(seed)
+    torch.testing.assert_close(
+        soft_cross_entropy(log_p, mass * label), mass * soft_cross_entropy(log_p, label)
+    )
+
+
+@given(seeds, st.permutations(range(4)), st.permutations(range(3)))
+def test_the_order_of_samples_and_clusters_is_free(seed, rows, columns):
+    log_p, label = predictions_and_labels(seed)
+    permuted = soft_cross_entropy(log_p[rows][:, columns], label[rows][:, columns])
+    torch.testing.assert_close(permuted, soft_cross_entropy(log_p, label))
+
+
+def test_no_mass_no_loss():
+    log_p, label = predictions_and_labels(0)
+    assert soft_cross_entropy(log_p, torch.zeros_like(label)).item() == 0

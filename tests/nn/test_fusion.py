@@ -1,0 +1,120 @@
+"""Attention over samples and the weighted consensus."""
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+from torch.nn import functional
+
+from protocol_mvc.nn.fusion import Consensus, SampleAttention
+from protocol_mvc.nn.seeded import build
+
+WIDTH = 6
+few = settings(max_examples=30)
+seeds = st.integers(0, 2**32)
+
+
+def attention(dropout=0.0) -> SampleAttention:
+    block = build(lambda: SampleAttention(WIDTH, 8, dropout), torch.Generator().manual_seed(0))
+    return block.double()
+
+
+def consensus(n_views=3) -> Consensus:
+    module = build(lambda: Consensus(n_views, WIDTH), torch.Generator().manual_seed(0)).double()
+    with torch.no_grad():
+        module.preference.copy_(torch.arange(n_views))
+    return module
+
+
+def rows(seed, n=5) -> Tensor:
+    return torch.randn(n, WIDTH, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
+
+
+def views(seed, n_views=3) -> list[Tensor]:
+    return [rows(seed + v) for v in range(n_views)]
+
+
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize("n", [1, 2, 7])
+def test_attention_rows_are_distributions(n, training):
+    s, g = attention(0.5).train(training)(rows(0, n))
+    assert (s.shape, g.shape) == ((n, WIDTH), (n, n))
+    assert (g >= 0).all()
+    torch.testing.assert_close(g.sum(1), torch.ones_like(g[0]))
+
+
+def test_attention_equals_its_formula():
+    block, z = attention(), rows(0)
+    q, k, v = (z @ block.attention.in_proj_weight.T + block.attention.in_proj_bias).chunk(3, dim=1)
+    g = (q @ k.T / WIDTH**0.5).softmax(1)
+    attended = block.attention.out_proj(g @ v)
+    s = functional.layer_norm(z + attended, (WIDTH,))
+    expected = functional.layer_norm(s + block.feedforward(s), (WIDTH,))
+    torch.testing.assert_close(block(z), (expected, g))
+
+
+@few
+@given(seeds, st.permutations(range(5)))
+def test_the_order_of_samples_is_free(seed, order):
+    block, z = attention(), rows(seed)
+    s, g = block(z)
+    permuted = block(z[order])
+    torch.testing.assert_close(permuted, (s[order], g[order][:, order]))
+
+
+def test_samples_do_see_each_other():
+    block, z = attention(), rows(0)
+    assert not torch.allclose(block(z)[0][0], block(z[:2])[0][0])
+
+
+def test_dropout_acts_on_features_and_not_on_attention():
+    z = rows(0)
+    noisy, calm = attention(0.5).train()(z), attention(0.5).eval()(z)
+    assert not torch.allclose(noisy[0], calm[0])
+    torch.testing.assert_close(noisy[1], calm[1])
+
+
+@pytest.mark.parametrize("n_views", [1, 2, 5])
+def test_consensus_weights_sum_to_one_and_start_equal(n_views):
+    fresh = build(lambda: Consensus(n_views, WIDTH), torch.Generator().manual_seed(0))
+    torch.testing.assert_close(fresh.weights(), torch.full((n_views,), 1 / n_views))
+    assert consensus(n_views).weights().sum().item() == pytest.approx(1)
+
+
+@few
+@given(seeds)
+def test_consensus_is_the_weighted_sum(seed):
+    module, s = consensus(), views(seed)
+    w = module.weights().tolist()
+    expected = sum(w[v] * functional.leaky_relu(module.layers[v](s[v])) for v in range(3))
+    torch.testing.assert_close(module(s), expected)
+
+
+def test_all_views_present_is_the_complete_case():
+    module, s = consensus(), views(0)
+    torch.testing.assert_close(module(s, torch.ones(5, 3, dtype=torch.bool)), module(s))
+
+
+@few
+@given(seeds)
+def test_a_sample_of_one_view_is_that_view(seed):
+    module, s = consensus(), views(seed)
+    present = torch.tensor([[False, True, False]]).expand(5, 3)
+    torch.testing.assert_close(module(s, present), functional.leaky_relu(module.layers[1](s[1])))
+
+
+@few
+@given(seeds)
+def test_present_views_keep_their_proportions(seed):
+    module, s = consensus(), views(seed)
+    w = module.weights()
+    pieces = [functional.leaky_relu(module.layers[v](s[v])) for v in range(3)]
+    expected = (w[0] * pieces[0] + w[2] * pieces[2]) / (w[0] + w[2])
+    present = torch.tensor([[True, False, True]]).expand(5, 3)
+    torch.testing.assert_close(module(s, present), expected)
+
+
+def test_the_number_of_views_must_agree():
+    with pytest.raises(ValueError, match="zip"):
+        consensus()(views(0, n_views=2))

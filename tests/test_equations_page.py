@@ -1,0 +1,72 @@
+"""The pages on equations and deviations name what exists and state values that hold."""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from protocol_mvc.methods.protocol_config import PRESETS, ProtocolConfig
+
+ROOT = Path(__file__).parents[1]
+EQUATIONS = (ROOT / "docs" / "equations.md").read_text()
+DEVIATIONS = (ROOT / "docs" / "deviations.md").read_text()
+FUNCTIONS = sorted(set(re.findall(r"`([\w/]+\.py):([A-Za-z_][\w.]*)`", EQUATIONS)))
+TESTS = sorted(set(re.findall(r"`([\w/]+\.py)::(\w+)`", EQUATIONS)))
+
+
+def rows(page: str) -> list[list[str]]:
+    """Cells of every table row, without headings and rulers."""
+    lines = [line for line in page.splitlines() if line.startswith("|")]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if "---" not in line]
+
+
+def defined(tree: ast.Module | ast.ClassDef, prefix: str = "") -> Iterator[str]:
+    """Dotted names of the functions and classes of a module."""
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            yield prefix + node.name
+            if isinstance(node, ast.ClassDef):
+                yield from defined(node, f"{prefix}{node.name}.")
+
+
+def equation_rows() -> list[list[str]]:
+    return [row for row in rows(EQUATIONS) if re.fullmatch(r"\d+(-\d+)?", row[0])]
+
+
+def test_every_equation_is_covered_once():
+    spans = [[int(x) for x in row[0].split("-")] for row in equation_rows()]
+    assert [n for span in spans for n in range(span[0], span[-1] + 1)] == list(range(1, 50))
+
+
+def test_every_equation_has_a_function_and_a_test():
+    for row in equation_rows():
+        assert ".py:" in row[2], row
+        assert ".py::test_" in row[3], row
+
+
+@pytest.mark.parametrize(("path", "name"), FUNCTIONS)
+def test_functions_exist(path: str, name: str):
+    source = ROOT / "src" / "protocol_mvc" / path
+    assert name in set(defined(ast.parse(source.read_text())))
+
+
+@pytest.mark.parametrize(("path", "name"), TESTS)
+def test_tests_exist(path: str, name: str):
+    assert name in set(defined(ast.parse((ROOT / "tests" / path).read_text())))
+
+
+@pytest.mark.parametrize(("column", "preset"), [(3, "default"), (4, "paper")])
+def test_stated_values_hold(column: int, preset: str):
+    cells = " ".join(row[column] for row in rows(DEVIATIONS))
+    stated = re.findall(r"`(\w+)=([^`]+)`", cells)
+    actual = PRESETS[preset].model_dump()
+    wrong = [(name, value) for name, value in stated if actual[name] != ast.literal_eval(value)]
+    assert len(stated) > 10
+    assert wrong == []
+
+
+def test_fields_exist():
+    named = {name for row in rows(DEVIATIONS)[1:] for name in re.findall(r"`(\w+)`", row[5])}
+    assert named - {"batch_size"} <= ProtocolConfig.model_fields.keys()
