@@ -33,7 +33,7 @@ format: $(VENV)/dev.stamp ## rewrite the sources in the project's format
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: $(VENV)/viz.stamp ## compare the methods, e.g. make bench ARGS="--help"
+bench: $(VENV)/viz.stamp ## run and record the benchmark of the README
 	$(BIN)/protocol-mvc bench $(ARGS)
 
 check: lint type test ## all that a change must pass

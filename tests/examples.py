@@ -1,5 +1,6 @@
 """Small data and a small method, shared by the tests."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -29,17 +30,26 @@ TINY_PAPER = PRESETS["paper"].model_copy(update=SMALL)
 
 def tiny(n_clusters: int = 3, **params: Any) -> PROTOCOL:
     """An estimator that fits in a fraction of a second."""
-    return PROTOCOL(n_clusters, **({"config": TINY, "random_state": 0, "batch_size": 32} | params))
+    given: dict[str, Any] = {"config": TINY, "random_state": 0, "batch_size": 32} | params
+    return PROTOCOL(n_clusters, **given)
 
 
 def blobs(
-    sizes: tuple[int, ...] = (60, 20, 10), dims: tuple[int, ...] = (5, 4), *, noise: float = 1.0, seed: int = 0
+    sizes: Sequence[int] = (60, 20, 10),
+    dims: Sequence[int] = (5, 4),
+    *,
+    noise: npt.ArrayLike = 1.0,
+    seed: int = 0,
 ) -> tuple[list[Floats], Labels]:
-    """Views of groups of the given sizes, in random order, and the group of each sample."""
+    """Views of groups of the given sizes, in random order, and the group of each sample.
+
+    The noise is one standard deviation for all groups, or one for each.
+    """
     rng = np.random.default_rng(seed)
     truth = rng.permutation(np.repeat(np.arange(len(sizes)), sizes))
     centers = [4 * rng.normal(size=(len(sizes), dim)) for dim in dims]
-    return [c[truth] + noise * rng.normal(size=(len(truth), c.shape[1])) for c in centers], truth
+    width = np.broadcast_to(noise, len(sizes))[truth, None]
+    return [c[truth] + width * rng.normal(size=(len(truth), c.shape[1])) for c in centers], truth
 
 
 def with_gaps(views: list[Floats], share: float = 0.3, seed: int = 0) -> list[Floats]:

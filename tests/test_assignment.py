@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import adjusted_rand_score
+from tests.examples import blobs
 
 from protocol_mvc.assignment import kmeans, perceive, separation
 from protocol_mvc.metrics import mean_recall
-from tests.examples import blobs
 
 
 def directions(sizes: tuple[int, ...], *, noise: float = 0.1, width: int = 8, seed: int = 0):

@@ -1,14 +1,16 @@
 """Every fault of the user is one clear ValueError that names the culprit."""
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 import pytest
 from sklearn.exceptions import NotFittedError
-
 from tests.examples import blobs, tiny
 
 VIEWS, _ = blobs()
 A, B = VIEWS
+NO_CONFIGS: tuple[Any, ...] = ("papper", None, 5, [], {})
 
 
 def spoiled(value: float):
@@ -47,9 +49,12 @@ def test_views_that_cannot_be_clustered(X, says: str):
 @pytest.mark.parametrize(
     ("params", "says"),
     [
-        *(({"n_clusters": k}, f"n_clusters .* 2 .* got {k!r}") for k in (1, 0, -1, 2.5, 3.0, "3", None, True)),
+        *(
+            ({"n_clusters": k}, f"n_clusters .* 2 .* got {k!r}")
+            for k in (1, 0, -1, 2.5, 3.0, "3", None, True)
+        ),
         ({"n_clusters": 91}, r"number of samples \(90\), got 91"),
-        *(({"config": c}, r"config must be .*'default', 'paper'.* got") for c in ("papper", None, 5, [], {})),
+        *(({"config": c}, r"config must be .*'default', 'paper'.* got") for c in NO_CONFIGS),
         *(({"batch_size": b}, f"batch_size .* got {b!r}") for b in (0, 1, -2, 2.5, None, "8", True)),
         *(({"device": d}, f"device {d!r} cannot be used") for d in ("toaster", "cuda:99")),
         ({"scale": "big"}, "scaling 'big' for view 'view_0'"),

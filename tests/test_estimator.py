@@ -8,18 +8,20 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from joblib import Parallel, delayed
+from joblib import Parallel, delayed  # type: ignore[import-untyped]
 from scipy.sparse import csr_array, csr_matrix
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV, cross_validate
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
+from tests.examples import TINY, TINY_PAPER, blobs, tiny, with_gaps
 
 from protocol_mvc import PROTOCOL, ProtocolConfig, as_views
+from protocol_mvc.bench import cluster_concatenated
 from protocol_mvc.data.batches import BLOCK
+from protocol_mvc.data.imbalance import class_counts
 from protocol_mvc.metrics import mean_recall
 from protocol_mvc.training import DivergenceError
-from tests.examples import TINY, TINY_PAPER, blobs, tiny, with_gaps
 
 VIEWS, TRUTH = blobs()
 GAPS = with_gaps(VIEWS)
@@ -90,7 +92,10 @@ class TestFitted:
         stages = [row["stage"] for row in model.history_]
         assert stages == ["reconstruct"] * 3 + ["align"] * 2 + ["rebalance"] * 2
         assert model.n_iter_ == 7
-        assert all(np.isfinite([value for key, value in row.items() if key != "stage"]).all() for row in model.history_)
+        assert all(
+            np.isfinite([value for key, value in row.items() if key != "stage"]).all()
+            for row in model.history_
+        )
         assert set(model.history_[-1]) >= {"epoch", "seconds", "label", "feature", "class", "reconstruction"}
 
     def test_the_environment_is_on_record(self, fitted):
@@ -394,9 +399,24 @@ def test_lengths_may_be_steps():
     assert [stages.count(stage) for stage in ("reconstruct", "align", "rebalance")] == [2, 1, 1]
 
 
+@pytest.mark.slow
+def test_a_long_tail_is_recalled_better_than_by_k_means():
+    sizes = class_counts(200, 10, ratio=0.1)
+    width = 5 * np.sqrt(sizes / sizes.max())  # large groups are wide: K-means cuts them and joins small ones
+    narrow = {"config__hidden": (128,), "config__latent": 64, "config__feedforward": 64}
+    ours, theirs = [], []
+    for seed in range(3):
+        views, truth = blobs(sizes.tolist(), (10, 10), noise=width, seed=seed)
+        model = PROTOCOL(10, scale="standard", random_state=seed).set_params(**narrow)
+        ours.append(mean_recall(truth, model.fit_predict(views)))
+        theirs.append(mean_recall(truth, cluster_concatenated(as_views(views), 10, seed)))
+    assert min(ours) > 0.9
+    assert np.mean(ours) > np.mean(theirs) + 0.03
+
+
 def test_divergence_is_told():
     model = tiny(scale="none").set_params(config__reconstruct_rate=1e30, config__reconstruct_length=10)
-    with pytest.raises(DivergenceError, match="reconstruction loss became .* learning rate"):
+    with pytest.raises(DivergenceError, match=r"reconstruction loss became .* learning rate"):
         model.fit(VIEWS)
 
 

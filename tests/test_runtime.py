@@ -5,9 +5,9 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.examples import seeded
 
 from protocol_mvc.runtime import draw_seed, environment, fresh_seed, progress_bar, resolve_device
-from tests.examples import seeded
 
 
 @given(st.integers(0, 2**63 - 1))
@@ -16,7 +16,7 @@ def test_a_whole_number_is_its_own_seed(number: int):
 
 
 def test_numpy_integers_are_whole_numbers():
-    assert fresh_seed(np.int32(7)) == 7
+    assert fresh_seed(np.int32(7)) == 7  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("make", [np.random.RandomState, np.random.default_rng])
@@ -32,7 +32,7 @@ def test_no_seed_means_another_one_each_time():
 
 
 def test_no_global_state_is_moved():
-    before = np.random.get_state()[1].copy(), torch.get_rng_state()  # type: ignore[index, union-attr] # noqa: NPY002
+    before = np.random.get_state()[1].copy(), torch.get_rng_state()  # type: ignore[index] # noqa: NPY002
     for state in (None, 1, np.random.RandomState(0), np.random.default_rng(0)):
         fresh_seed(state)
     draw_seed(seeded())

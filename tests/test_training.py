@@ -1,16 +1,17 @@
 """The loop: stages in order, progress from 0 to 1, means on record, and a stop when a loss breaks."""
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.examples import seeded, source
 from torch import nn
 
 from protocol_mvc.training import DivergenceError, Duration, Epoch, Stage, train
-from tests.examples import seeded, source
 
 DATA = np.arange(20.0).reshape(10, 2)
 
@@ -26,7 +27,7 @@ class Weight(nn.Module):
 class Spy:
     """A stage that writes down everything that happens to it."""
 
-    def __init__(self, module: Weight, name: str, epochs: int, log: list) -> None:
+    def __init__(self, module: Weight, name: str, epochs: int, log: list[Any]) -> None:
         self.module, self.name, self.epochs, self.log = module, name, epochs, log
 
     def stage(self) -> Stage:
@@ -45,7 +46,8 @@ class Spy:
 
 
 def run(epochs: tuple[int, ...], batch_size: int = 4):
-    module, log = Weight(), []
+    module = Weight()
+    log: list[Any] = []
     stages = [Spy(module, f"stage {i}", n, log).stage() for i, n in enumerate(epochs)]
     return module, log, train(module, stages, source(DATA, batch_size), seeded())
 
@@ -54,7 +56,11 @@ def test_stages_run_in_order_and_each_begins_once():
     _, log, history = run((2, 0, 1))
     assert [event for event in log if event[1] == "begin"] == [(f"stage {i}", "begin") for i in range(3)]
     assert [event[0] for event in log] == sorted(event[0] for event in log)
-    assert [(epoch.stage, epoch.epoch) for epoch in history] == [("stage 0", 0), ("stage 0", 1), ("stage 2", 0)]
+    assert [(epoch.stage, epoch.epoch) for epoch in history] == [
+        ("stage 0", 0),
+        ("stage 0", 1),
+        ("stage 2", 0),
+    ]
 
 
 def test_every_epoch_is_prepared_and_its_steps_get_the_context():

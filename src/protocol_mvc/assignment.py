@@ -16,8 +16,9 @@ from sklearn.neighbors import NearestNeighbors
 Features = npt.NDArray[np.floating]
 Labels = npt.NDArray[np.int64]
 
-MICRO_PER_CLUSTER = (3, 5, 8, 12)  # micro-clusters per cluster; each gives candidates of its own
+MICRO_PER_CLUSTER = (3, 4, 6, 8)  # micro-clusters per cluster; each gives candidates of its own
 NEIGHBOURS = 15
+SUPPORT = 5  # samples that make a cluster believable
 MOST_ROWS = 5000  # rows in the neighbour graph; the others follow their micro-cluster
 
 
@@ -28,8 +29,12 @@ def kmeans(x: Features, n_clusters: int, seed: int) -> Labels:
 
 
 def perceive(x: Features, n_clusters: int, seed: int) -> Labels:
-    """The candidate that agrees most with the other candidates, by mean normalised mutual information."""
-    candidates = list(_candidates(x, n_clusters, np.random.default_rng(seed)))
+    """The candidate that agrees most with the others, by mean normalised mutual information.
+
+    Candidates with a cluster of fewer than `SUPPORT` samples, mostly outliers, are used only if all have one.
+    """
+    every = list(_candidates(x, n_clusters, np.random.default_rng(seed)))
+    candidates = [c for c in every if np.bincount(c, minlength=n_clusters).min() >= SUPPORT] or every
     agreement = np.zeros((len(candidates), len(candidates)))
     for i, first in enumerate(candidates):
         for j, second in enumerate(candidates[:i]):

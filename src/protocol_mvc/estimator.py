@@ -7,7 +7,7 @@ import numpy.typing as npt
 import torch
 from pydantic import ValidationError
 from sklearn.base import BaseEstimator, ClusterMixin, TransformerMixin
-from sklearn.utils import Tags
+from sklearn.utils import Tags, TransformerTags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from protocol_mvc.assignment import separation
@@ -51,6 +51,7 @@ class PROTOCOL(TransformerMixin, ClusterMixin, BaseEstimator):
         n_iter_: epochs run.
         environment_: versions, device and threads of the fit.
         view_names_, n_features_in_: names of the views and number of features of all of them together.
+        feature_names_in_: names of the columns, if X was one data frame.
 
     Example:
         >>> import numpy as np
@@ -61,6 +62,9 @@ class PROTOCOL(TransformerMixin, ClusterMixin, BaseEstimator):
         >>> PROTOCOL(n_clusters=3, random_state=0).fit_predict(views).shape
         (90,)
     """
+
+    n_features_in_: int
+    feature_names_in_: npt.NDArray[np.object_]
 
     def __init__(
         self,
@@ -151,7 +155,7 @@ class PROTOCOL(TransformerMixin, ClusterMixin, BaseEstimator):
         """What scikit-learn's common checks should expect."""
         tags: Tags = super().__sklearn_tags__()  # type: ignore[no-untyped-call]
         tags.input_tags.sparse = True
-        tags.transformer_tags.preserves_dtype = ["float32"]  # of the features, whatever comes in
+        tags.transformer_tags = TransformerTags(preserves_dtype=["float32"])  # others become float32
         return tags
 
     def _check(self, views: Views) -> None:

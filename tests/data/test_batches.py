@@ -6,11 +6,11 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
+from tests.examples import blobs, seeded, source, with_gaps
 
 from protocol_mvc import as_views
 from protocol_mvc.data.batches import BLOCK, Batch
 from protocol_mvc.data.scaling import fit_scalings, scaled_rows
-from tests.examples import blobs, seeded, source, with_gaps
 
 VIEWS, _ = blobs((15, 5))
 

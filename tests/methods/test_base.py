@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 import torch
+from tests.examples import source
 
 from protocol_mvc.data.batches import BLOCK
 from protocol_mvc.methods.base import Inferred, infer_all
-from tests.examples import source
 
 
 class Echo:

@@ -28,7 +28,7 @@ def test_the_paper_preset_says_what_the_paper_says():
 
 def test_a_config_cannot_be_changed_in_place():
     with pytest.raises(ValidationError, match="frozen"):
-        ProtocolConfig().mix = 0.3  # type: ignore[misc]
+        ProtocolConfig().mix = 0.3
 
 
 def test_unknown_fields_are_refused_by_name():

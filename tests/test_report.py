@@ -1,0 +1,77 @@
+"""Tables say what the records say; the picture is drawn for any fit."""
+
+import numpy as np
+import pytest
+from rich.console import Console
+from tests.examples import TINY, blobs, tiny
+
+from protocol_mvc.report import COLUMNS, draw_fit, score_table, size_table, summary
+
+VIEWS, TRUTH = blobs()
+
+
+def record(method: str = "m", seed: int = 0, value: float = 0.5, ratio: float | None = 0.1):
+    scores = dict.fromkeys(COLUMNS, value) | {"ari": 0.9}
+    return {"dataset": "d", "ratio": ratio, "method": method, "seed": seed, "seconds": 2.0, "scores": scores}
+
+
+def text(table) -> str:
+    console = Console(width=200)
+    with console.capture() as capture:
+        console.print(table)
+    return capture.get()
+
+
+def test_the_summary_has_mean_and_deviation_over_seeds():
+    (row,) = summary([record(seed=s, value=v) for s, v in enumerate((0.2, 0.4, 0.9))])
+    assert row["seeds"] == 3
+    assert row["mean"]["acc"] == pytest.approx(0.5)
+    assert row["sd"]["acc"] == pytest.approx(np.std([0.2, 0.4, 0.9]))
+    assert row["seconds"] == 2.0
+    assert row["mean"].keys() == row["sd"].keys() == COLUMNS.keys()
+
+
+def test_each_data_set_ratio_and_method_has_its_row():
+    rows = summary([record("a"), record("b"), record("a", ratio=None), record("a", seed=1)])
+    assert [(row["method"], row["ratio"], row["seeds"]) for row in rows] == [
+        ("a", 0.1, 2),
+        ("b", 0.1, 1),
+        ("a", None, 1),
+    ]
+
+
+def test_no_records_no_rows():
+    assert summary([]) == []
+    assert score_table([], "nothing").row_count == 0
+
+
+def test_the_table_shows_a_spread_only_where_there_is_one():
+    shown = text(score_table([record(value=0.25), record("b", 0, 0.2), record("b", 1, 0.4)], "Scores"))
+    lines = {line.split()[5]: line for line in shown.splitlines() if line.startswith("│")}
+    assert "0.250" in lines["m"]
+    assert "±" not in lines["m"]
+    assert "0.300 ±0.100" in lines["b"]
+
+
+def test_the_table_marks_data_as_they_are():
+    assert " - " in text(score_table([record(ratio=None)], "Scores"))
+
+
+def test_sizes_are_shown_from_the_largest():
+    table = size_table(iter([1.6, 88.4]), iter([3, 87]), iter([5, 85]))
+    rows = [line for line in text(table).splitlines() if line.startswith("│")]
+    numbers = [[int(word) for word in row.split() if word.isdigit()] for row in rows]
+    assert numbers == [[88, 2], [87, 3], [85, 5]]
+
+
+@pytest.mark.parametrize("n", [5, 90])
+def test_a_fit_can_be_drawn(tmp_path, n: int):
+    model = tiny(2).fit([x[:n] for x in VIEWS])
+    draw_fit(model, TRUTH[:n], tmp_path / "fit.png")
+    assert (tmp_path / "fit.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_loss_that_is_always_zero_can_be_drawn(tmp_path):
+    model = tiny(config=TINY.model_copy(update={"label_weight": 0.0})).fit(VIEWS)
+    draw_fit(model, TRUTH, tmp_path / "fit.png")
+    assert (tmp_path / "fit.png").stat().st_size > 0
