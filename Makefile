@@ -34,7 +34,9 @@ format: $(VENV)/dev.stamp ## rewrite the sources in the project's format
 	$(BIN)/ruff format .
 
 bench: $(VENV)/viz.stamp ## run and record the benchmark of the README
-	$(BIN)/protocol-mvc bench $(ARGS)
+	$(BIN)/protocol-mvc bench run --methods kmeans,kmeans-best-view,protocol --datasets digits --ratios 0.1
+	$(BIN)/protocol-mvc bench run --methods kmeans,protocol --datasets hdigit --ratios 0.9
+	$(BIN)/protocol-mvc bench ablation --dataset hdigit --ratio 0.1
 
 check: lint type test ## all that a change must pass
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from sklearn.metrics import adjusted_rand_score
 from tests.examples import blobs
 
-from protocol_mvc.assignment import kmeans, perceive, separation
+from protocol_mvc.assignment import SUPPORT, kmeans, perceive, separation
 from protocol_mvc.metrics import mean_recall
 
 
@@ -99,3 +99,12 @@ def test_one_cluster_is_not_separated():
 
 def test_rows_all_alike_are_as_near_to_one_cluster_as_to_another():
     assert separation(np.ones((4, 2)), np.array([0, 0, 1, 1])) == 0
+
+
+def test_a_cluster_of_outliers_is_not_believed():
+    rng = np.random.default_rng(0)
+    x = np.concatenate(
+        [rng.normal(0, 1, (200, 2)), rng.normal(12, 1, (40, 2)), [[300.0, -300.0], [300.0, -301.0]]]
+    )
+    sizes = np.bincount(perceive(np.hstack([x, np.ones((len(x), 1))]), 3, 0))
+    assert sizes.min() >= SUPPORT

@@ -2,6 +2,7 @@
 
 import functools
 import json
+import re
 import subprocess
 import sys
 
@@ -52,7 +53,7 @@ def test_demo_prints_tables_and_draws_a_picture(cheap, tmp_path):
 
 
 def cells(table: str) -> list[str]:
-    return [cell.strip() for line in table.splitlines() for cell in line.split("│")]
+    return [cell.strip() for line in table.splitlines() for cell in re.split(r"│|\s{2,}", line)]
 
 
 def test_demo_without_matplotlib_says_how_to_get_the_picture(cheap, tmp_path, monkeypatch):
@@ -139,3 +140,16 @@ def test_the_module_is_the_command():
     )
     assert "demo" in done.stdout
     assert done.stderr == ""
+
+
+def test_a_missing_data_set_is_one_sentence_and_exit_code_3(monkeypatch, tmp_path, capsys):
+    monkeypatch.setenv("PROTOCOL_DATA", str(tmp_path))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(
+        "sys.argv", ["protocol-mvc", "bench", "run", "--datasets", "hdigit", "--records", "r.jsonl"]
+    )
+    with pytest.raises(SystemExit) as stop:
+        cli.main()
+    assert stop.value.code == 3
+    assert "PROTOCOL_DATA" in capsys.readouterr().err

@@ -19,7 +19,8 @@ app = typer.Typer(help="Cluster several views whose groups are of very unequal s
 bench_app = typer.Typer(help="Measured runs, recorded as JSON lines.", no_args_is_help=True)
 app.add_typer(bench_app, name="bench")
 
-out = Console()
+WIDTH = 110  # of tables where no terminal tells how wide it is
+out = Console() if Console().is_terminal else Console(width=WIDTH)
 err = Console(stderr=True)
 
 RESULTS = Path("benchmarks/results")
@@ -122,5 +123,9 @@ def _known(chosen: list[str], known: Any, kind: str) -> None:
 
 
 def main() -> None:
-    """Entry point of the command."""
-    app()
+    """Entry point of the command; data that cannot be read end in one sentence and exit code 3."""
+    try:
+        app()
+    except (OSError, ValueError) as error:
+        err.print(f"error: {error}", markup=False, highlight=False)
+        raise SystemExit(3) from None

@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from sklearn.manifold import TSNE
 
 Labels = npt.NDArray[np.int64]
 Record = dict[str, Any]
 
-COLUMNS = {"acc": "ACC", "nmi": "NMI", "pur": "PUR", "recall": "recall", "tail": "tail recall"}
+COLUMNS = {"acc": "ACC", "nmi": "NMI", "pur": "PUR", "recall": "recall", "tail": "tail"}
 
 
 def summary(records: Iterable[Record]) -> list[Record]:
@@ -34,11 +35,13 @@ def summary(records: Iterable[Record]) -> list[Record]:
 
 
 def score_table(records: Iterable[Record], title: str) -> Table:
-    """One row per data set, ratio and method: mean +- standard deviation over the seeds."""
-    table = Table("data", "R", "method", "seeds", *COLUMNS.values(), "seconds", title=title)
+    """One row per data set, ratio and method: mean ± standard deviation over the seeds."""
+    table = Table(title=title, box=SIMPLE_HEAD)
+    for header in ("data", "R", "method", "seeds", *COLUMNS.values(), "seconds"):
+        table.add_column(header, no_wrap=True, justify="left" if header in ("data", "method") else "right")
     for row in summary(records):
         spread = row["seeds"] > 1
-        cells = [f"{row['mean'][n]:.3f}" + (f" ±{row['sd'][n]:.3f}" if spread else "") for n in COLUMNS]
+        cells = [f"{row['mean'][n]:.3f}" + (f"±{row['sd'][n]:.3f}" if spread else "") for n in COLUMNS]
         ratio = "-" if row["ratio"] is None else f"{row['ratio']:g}"
         table.add_row(
             row["dataset"], ratio, row["method"], str(row["seeds"]), *cells, f"{row['seconds']:.1f}"

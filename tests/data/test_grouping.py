@@ -49,3 +49,8 @@ def test_neighbouring_columns_share_memory(group):
 def test_bad_groups_are_named(groups, message):
     with pytest.raises(ValueError, match=message):
         split_columns(X, groups)
+
+
+def test_groups_that_are_no_list_are_refused():
+    with pytest.raises(ValueError, match="list of column groups"):
+        split_columns(np.ones((2, 3)), 5)  # type: ignore[arg-type]

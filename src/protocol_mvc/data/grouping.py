@@ -39,6 +39,8 @@ def split_columns(table: Any, groups: Groups) -> dict[str, Any]:
     Raises:
         ValueError: If there is no group, or a group is empty or asks for a column that `table` lacks.
     """
+    if not isinstance(groups, Iterable):
+        raise ValueError(f"`groups` is {groups!r}: give a list of column groups, or a dict of them by name.")
     wanted = named(groups)
     if not wanted:
         raise ValueError("`groups` is empty: name at least one group of columns, or pass groups=None.")

@@ -178,7 +178,8 @@ def as_views(X: Any, groups: Groups | None = None) -> Views:
     Raises:
         ValueError: If the input is not a set of numeric, finite, matching views.
     """
-    several = isinstance(X, Views | Mapping) or _is_list_of_views(X)
+    # A scipy matrix in dictionary format is a mapping too.
+    several = (isinstance(X, Views | Mapping) and not is_sparse(X)) or _is_list_of_views(X)
     if several and groups is not None:
         raise ValueError("`groups` splits one 2-D array, but X has views already: pass groups=None.")
     if isinstance(X, Views):

@@ -19,6 +19,8 @@ from protocol_mvc.runtime import draw_seed
 from protocol_mvc.training import Duration, Losses, Stage
 from protocol_mvc.transport import PotLabels, Transport, pot_labels, ramp, solve
 
+NOWHERE = 1e3  # coordinates of an empty cluster's centre, far from all features
+
 
 class Protocol(nn.Module):
     """Algorithm 1."""
@@ -125,7 +127,8 @@ class Protocol(nn.Module):
             h = inferred.embedding
             label = torch.from_numpy(assignment.kmeans(h.numpy(), self.n_clusters, draw_seed(generator)))
             member = functional.one_hot(label, self.n_clusters).to(h)
-            self.centers.copy_(member.T @ h / member.sum(0)[:, None])
+            size = member.sum(0)[:, None]
+            self.centers.copy_(torch.where(size > 0, member.T @ h / size.clamp_min(1), NOWHERE))
             inferred = infer_all(self, source)
         self.prior.copy_(self._transport(inferred.log_proba, 1.0).column_mass)
 
