@@ -1,5 +1,6 @@
 """Measured runs: each is a unit of work that ends in one JSON line, and is never run twice."""
 
+import functools
 import json
 import platform
 import shlex
@@ -90,11 +91,9 @@ def run_unit(unit: Unit) -> Record:
     seconds = time.perf_counter() - started
     return {
         **unit._asdict(),
-        "command": shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]]),
-        "commit": commit(),
+        **provenance(),
         "data": data_hash(views),
         "samples": len(views),
-        "machine": f"{platform.machine()}, {torch.get_num_threads()} threads, torch {torch.__version__}",
         "seconds": round(seconds, 2),
         "scores": {name: round(value, 4) for name, value in metrics.scores(truth, labels).items()},
     }
@@ -115,6 +114,16 @@ def read(path: Path) -> list[Record]:
     return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
 
+def provenance() -> Record:
+    """Where a number comes from: command, commit and machine."""
+    return {
+        "command": shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]]),
+        "commit": commit(),
+        "machine": f"{platform.machine()}, {torch.get_num_threads()} threads, torch {torch.__version__}",
+    }
+
+
+@functools.cache  # what was loaded at the start is what runs, whatever happens to the files meanwhile
 def commit() -> str:
     """The commit of the source tree that is running, with a plus sign if it has changes; else unknown."""
     try:

@@ -19,7 +19,7 @@ app = typer.Typer(help="Cluster several views whose groups are of very unequal s
 bench_app = typer.Typer(help="Measured runs, recorded as JSON lines.", no_args_is_help=True)
 app.add_typer(bench_app, name="bench")
 
-WIDTH = 110  # of tables where no terminal tells how wide it is
+WIDTH = 130  # of tables where no terminal tells how wide it is
 out = Console() if Console().is_terminal else Console(width=WIDTH)
 err = Console(stderr=True)
 
@@ -103,9 +103,8 @@ def _bench(
     for record in bench.run_missing(wanted, path):
         rows.append(record)
         shown = {name: record["scores"][name] for name in report.COLUMNS}
-        err.print(
-            f"{record['dataset']} R={record['ratio']} {record['method']} seed {record['seed']}: {shown}"
-        )
+        unit = f"{record['dataset']} R={record['ratio']} {record['method']} seed {record['seed']}"
+        err.print(f"{unit}: {shown}", soft_wrap=True)
     out.print(report.score_table(rows, f"Mean over seeds, from {path}"))
 
 

@@ -230,4 +230,5 @@ def make_config(fields: dict[str, Any]) -> ProtocolConfig:
     except ValidationError as error:
         fault = error.errors()[0]
         name = ".".join(str(part) for part in fault["loc"])
-        raise ValueError(f"config field {name!r} cannot be {fault['input']!r}: {fault['msg']}") from None
+        culprit = f"config field {name!r} cannot be {fault['input']!r}" if name else "the config is not valid"
+        raise ValueError(f"{culprit}: {fault['msg']}") from None

@@ -102,4 +102,4 @@ def _draw_curves(axes: Any, history: Sequence[Record]) -> None:
             axes.axvline(i, color="0.85", zorder=0)
             axes.text(i, 1.02, f" {stage}", rotation=30, fontsize=7)
     axes.set(xlabel="epoch", ylabel="loss / its largest value")
-    axes.legend(fontsize=8)
+    axes.legend(fontsize=8, loc="center left")

@@ -86,7 +86,7 @@ class Protocol(nn.Module):
         if isinstance(labels, PotLabels):
             t = labels.rows(batch.rows)
         else:
-            t = pot_labels(self._transport(self._log_mixed(batch, codes, fused), labels))
+            t = self._pot_labels(self._log_mixed(batch, codes, fused).detach(), labels)
         learned = {"label": c.label_weight * self._label_loss(batch, codes, fused, t)}
         contrast = self._contrast(batch, codes, fused, t if c.rebalance else None)
         return learned | contrast | self._reconstruction(batch, x_hat)
@@ -114,7 +114,7 @@ class Protocol(nn.Module):
             fused = self.network.fuse(codes.z, batch.present)
             log_p[batch.rows] = self._log_mixed(batch, codes, fused)
         self.train()
-        return pot_labels(self._transport(log_p, mass))
+        return self._pot_labels(log_p, mass)
 
     @torch.no_grad()
     def read_out(self, source: Source, generator: torch.Generator) -> None:
@@ -215,11 +215,15 @@ class Protocol(nn.Module):
         here = torch.ones_like(log_p[:, :, 0]) if batch.present is None else batch.present.to(log_p)
         return torch.logsumexp(log_p + (here / here.sum(1, keepdim=True)).log()[:, :, None], dim=1)
 
-    def _transport(self, log_p: Tensor, mass: float) -> Transport:
+    def _pot_labels(self, log_p: Tensor, mass: float) -> PotLabels:
         """Eqs. 13-15: clusters as large as the prior says, unless the predictions insist."""
         c = self.config
         if c.double_softmax:
             log_p = log_p.exp().log_softmax(1)
+        return pot_labels(log_p, self._transport(log_p, mass))
+
+    def _transport(self, log_p: Tensor, mass: float) -> Transport:
+        c = self.config
         return solve(log_p, mass=mass, epsilon=c.epsilon, kl_weight=c.kl_weight, prior=self.prior)
 
 

@@ -1,8 +1,8 @@
 """Every choice of PROTOCOL, and the presets."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 Count = Annotated[int, Field(ge=0)]
 Width = Annotated[int, Field(ge=1)]
@@ -56,6 +56,13 @@ class ProtocolConfig(BaseModel):
     sample_weight: Fraction = 0.8  # w_v of Eq. 22
     prototype_weight: Fraction = 0.2  # w_t of Eq. 22
     readout: Literal["classifier", "kmeans"] = "classifier"  # where the final labels come from
+
+    @model_validator(mode="after")
+    def _prototypes_fit(self) -> Self:
+        """A perceived assignment is one of features, so its means can be prototypes of features alone."""
+        if self.prior == "perceived" and self.classify == "latent":
+            raise ValueError("prior='perceived' needs classify='feature'; use prior='uniform' with 'latent'")
+        return self
 
 
 PRESETS = {

@@ -3,10 +3,9 @@
 import math
 from typing import NamedTuple
 
-import torch
 from torch import Tensor
 
-from protocol_mvc.transport.scaling import Transport
+from protocol_mvc.transport.solver import Transport
 
 
 def ramp(progress: float, start: float, end: float) -> float:
@@ -17,20 +16,21 @@ def ramp(progress: float, start: float, end: float) -> float:
 class PotLabels(NamedTuple):
     """What the transport plan says of the samples it was solved for."""
 
-    soft: Tensor  # (n, k) plan times n: rows sum to at most 1, to less where a sample is left for later
+    soft: (
+        Tensor  # (n, k) split of each sample: rows sum to at most 1, to less where a sample is left for later
+    )
     hard: Tensor  # (n,) the cluster that gets most of a sample
     log_frequency: Tensor  # (k,) log of the class frequencies that the plan perceives
-    potentials: Tensor  # (k + 1,) start of the next solve
 
     def rows(self, index: Tensor) -> "PotLabels":
         """The labels of some samples; frequencies stay those of the whole."""
         return self._replace(soft=self.soft[index], hard=self.hard[index])
 
 
-def pot_labels(transport: Transport, dtype: torch.dtype = torch.float32) -> PotLabels:
+def pot_labels(log_p: Tensor, transport: Transport) -> PotLabels:
     """Read labels off a plan; an empty cluster counts as half a sample, so that its log is finite."""
-    n = len(transport.plan)
+    n, dtype = len(log_p), log_p.dtype
     frequency = transport.column_mass / transport.column_mass.sum()
     log_frequency = frequency.clamp_min(0.5 / n).log()
-    soft = n * transport.plan
-    return PotLabels(soft.to(dtype), soft.argmax(1), log_frequency.to(dtype), transport.potentials)
+    soft = transport.split(log_p)
+    return PotLabels(soft.to(dtype), soft.argmax(1), log_frequency.to(dtype))

@@ -1,0 +1,139 @@
+"""Passes over the samples, chunk by chunk: the only place that touches the n x k numbers."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from protocol_mvc.transport.problem import Merge, Problem, Sums
+
+CHUNK_ENTRIES = 2**18  # entries of a chunk by default: few enough to stay in the processor's cache
+LOWEST = -1e30  # log of a probability of zero; finite, so that differences are
+EXPONENT = 600.0  # of e, well inside what float64 holds
+UNDERFLOW = 1e-250  # masses below are summed again in the log domain
+
+Chunks = Callable[[], Iterator[Tensor]]
+
+
+def chunks_of(log_p: Any, chunk_rows: int | None) -> Chunks:
+    """Row chunks of a tensor, array or memory map; a callable already makes them."""
+    if callable(log_p):
+        return lambda: (tensor_of(chunk) for chunk in log_p())
+    if log_p.ndim != 2 or 0 in log_p.shape:
+        raise ValueError(f"log_p must be a non-empty (n, k) matrix, got shape {tuple(log_p.shape)}")
+    rows = chunk_rows or max(1, CHUNK_ENTRIES // log_p.shape[1])
+    return lambda: (tensor_of(log_p[first : first + rows]) for first in range(0, len(log_p), rows))
+
+
+def tensor_of(part: Any) -> Tensor:
+    """Numbers for torch, without gradient; numpy's are copied, as torch refuses read-only memory maps."""
+    if not isinstance(part, Tensor):
+        return torch.from_numpy(np.array(part))
+    return part.detach().cpu() if part.device.type == "mps" else part.detach()  # mps has no float64
+
+
+@dataclass(frozen=True)
+class Samples:
+    """The log-probabilities and weights of the samples, readable again and again."""
+
+    chunks: Chunks
+    weight: Tensor  # (n,) of the samples of this process; sums to 1 over all processes
+    merge: Merge  # adds up sums across processes
+
+    def sweep(self, problem: Problem, g: Tensor, gram: bool = False) -> Sums:
+        """One pass: column masses, log-sum-exps and, if asked for, the Gram matrix."""
+        columns, lse = len(g), []
+        total = g.new_zeros(columns + 1 + gram * columns * columns)
+        for chunk, weight in self._weighted():
+            p, real, full = _softmax(problem, chunk.double(), g)
+            total[:columns] += weight @ p
+            total[columns] += weight @ full
+            if gram:
+                scaled = p.mul_(weight.sqrt()[:, None])
+                total[columns + 1 :] += (scaled.T @ scaled).flatten()
+            lse.append(real)
+        total = self.merge(total)
+        log_mass = self._log_mass(problem, g, total[:columns])
+        matrix = total[columns + 1 :].reshape(columns, columns) if gram else None
+        return Sums(total[:columns], log_mass, float(total[columns]), torch.cat(lse), matrix)
+
+    def real_lse(self, problem: Problem, g: Tensor) -> Tensor:
+        """Log-sum-exp over the clusters alone (n,)."""
+        return torch.cat([torch.logsumexp(_logits(problem, chunk.double(), g), 1) for chunk in self.chunks()])
+
+    def split_mass(self, problem: Problem, g: Tensor, sent: Tensor) -> Tensor:
+        """Cluster masses (k,) when sample i sends the mass sent_i, split over the clusters by g."""
+        total, first = torch.zeros_like(problem.target), 0
+        for chunk in self.chunks():
+            split = torch.softmax(_logits(problem, chunk.double(), g), 1)
+            total += sent[first : first + len(chunk)] @ split
+            first += len(chunk)
+        return self.merge(total)
+
+    def _weighted(self) -> Iterator[tuple[Tensor, Tensor]]:
+        first = 0
+        for chunk in self.chunks():
+            yield chunk, self.weight[first : first + len(chunk)]
+            first += len(chunk)
+        if first != len(self.weight):
+            raise ValueError(
+                f"log_p made {first} rows after {len(self.weight)}: a callable starts anew each time"
+            )
+
+    def _log_mass(self, problem: Problem, g: Tensor, mass: Tensor) -> Tensor:
+        """Log of the masses; columns that underflow are summed again in the log domain."""
+        log_mass = mass.log()
+        empty = (mass < UNDERFLOW).nonzero()[:, 0]
+        if len(empty):
+            log_mass[empty] = self._exact_log_mass(problem, g, empty)
+        return log_mass
+
+    def _exact_log_mass(self, problem: Problem, g: Tensor, columns: Tensor) -> Tensor:
+        parts = []
+        for chunk, weight in self._weighted():
+            logits = _with_virtual(problem, _logits(problem, chunk.double(), g), g)
+            log_p = logits[:, columns] - torch.logsumexp(logits, 1, keepdim=True)
+            parts.append(torch.logsumexp(log_p + weight.log()[:, None], 0))
+        return _log_of_sum(torch.logsumexp(torch.stack(parts), 0), self.merge)
+
+
+def _log_of_sum(log: Tensor, merge: Merge) -> Tensor:
+    """Log of the sum over processes of numbers given by their logs, when sums are all that can be shared.
+
+    A sum of powers whose exponents fit finds the largest log nearly, and with it a scale for the next sum.
+    """
+    count = merge(torch.ones_like(log))
+    centre = merge(log) / count
+    unit = merge((log - centre).abs()) / EXPONENT
+    while bool((unit > 1).any()):
+        unit = unit.clamp_min(1)
+        centre = centre + unit * merge(torch.exp(((log - centre) / unit).clamp_min(-700))).log()
+        unit = unit * count.log() / EXPONENT
+    return centre + merge(torch.exp((log - centre).clamp_min(-700))).log()
+
+
+def _logits(problem: Problem, log_p: Tensor, g: Tensor) -> Tensor:
+    return (log_p.clamp_min(LOWEST) + g[: len(problem.target)]).div_(problem.epsilon)
+
+
+def _with_virtual(problem: Problem, logits: Tensor, g: Tensor) -> Tensor:
+    if problem.rest == 0:
+        return logits
+    return torch.cat([logits, (g[-1] / problem.epsilon).expand(len(logits), 1)], 1)
+
+
+def _softmax(problem: Problem, log_p: Tensor, g: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Each sample's split over the columns (b, c), and its log-sum-exp over clusters and over all columns."""
+    logits = _logits(problem, log_p, g)
+    top = logits.amax(1, keepdim=True)
+    p = logits.sub_(top).exp_()
+    total = p.sum(1)
+    real = top[:, 0] + total.log()
+    if problem.rest == 0:
+        return p.div_(total[:, None]), real, real
+    virtual = g[-1] / problem.epsilon
+    p.mul_((torch.sigmoid(real - virtual) / total)[:, None])
+    return torch.cat([p, torch.sigmoid(virtual - real)[:, None]], 1), real, torch.logaddexp(real, virtual)

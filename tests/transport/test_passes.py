@@ -1,0 +1,179 @@
+"""One pass over the samples: what it adds up, whatever holds the numbers and however they are cut."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.transport.problems import few, numbers, positive, predictions, problem, samples, seeds, together
+
+from protocol_mvc.transport.passes import CHUNK_ENTRIES, Samples, chunks_of, tensor_of
+
+partial = st.sampled_from([0.4, 1.0])
+STORAGES = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
+
+
+def full_logits(p, log_p, g):
+    logits = log_p.double() + g[: log_p.shape[1]]
+    virtual = [g[-1].expand(len(log_p), 1)] if p.rest else []
+    return torch.cat([logits, *virtual], 1) / p.epsilon
+
+
+def potentials(p, seed):
+    return 0.3 * torch.randn(len(p.goal), dtype=torch.float64, generator=numbers(seed + 3))
+
+
+@given(seeds, partial)
+@few
+def test_a_sweep_adds_up_masses_logs_and_products(seed, mass):
+    p, log_p = problem(seed, mass=mass), predictions(seed)
+    g, r = potentials(p, seed), positive(seed, 9) / positive(seed, 9).sum()
+    sums = Samples(chunks_of(log_p, 4), r, lambda x: x).sweep(p, g, True)
+    logits = full_logits(p, log_p, g)
+    split = logits.softmax(1)
+    torch.testing.assert_close(sums.mass, r @ split)
+    torch.testing.assert_close(sums.log_mass, (r @ split).log())
+    torch.testing.assert_close(sums.real_lse, logits[:, :4].logsumexp(1))
+    assert sums.lse == pytest.approx(float(r @ logits.logsumexp(1)))
+    assert sums.gram is not None
+    torch.testing.assert_close(sums.gram, torch.einsum("i,ij,ik->jk", r, split, split))
+
+
+def test_products_are_added_up_on_demand_alone():
+    assert samples(predictions(0)).sweep(problem(0), torch.zeros(5, dtype=torch.float64)).gram is None
+
+
+@given(seeds, partial, st.sampled_from([1, 2, 7, 9, 100]))
+@few
+def test_sums_do_not_depend_on_the_chunks(seed, mass, rows):
+    p, log_p = problem(seed, mass=mass), predictions(seed)
+    g = potentials(p, seed)
+    for one, other in zip(
+        samples(log_p).sweep(p, g, True), samples(log_p, rows).sweep(p, g, True), strict=True
+    ):
+        torch.testing.assert_close(one, other, rtol=1e-13, atol=1e-15)
+
+
+@given(seeds, partial, st.integers(1, 8))
+@few
+def test_sums_do_not_depend_on_the_processes(seed, mass, cut):
+    p, log_p = problem(seed, mass=mass), predictions(seed)
+    g = potentials(p, seed)
+    whole = samples(log_p).sweep(p, g, True)
+    first, second = together(
+        [log_p[:cut], log_p[cut:]],
+        lambda part, merge: samples(part, merge=merge, total=9).sweep(p, g, True),
+    )
+    torch.testing.assert_close(first.mass, whole.mass, rtol=1e-13, atol=0)
+    torch.testing.assert_close(first.gram, whole.gram, rtol=1e-13, atol=0)
+    assert first.lse == second.lse == pytest.approx(whole.lse, rel=1e-13)
+    torch.testing.assert_close(torch.cat([first.real_lse, second.real_lse]), whole.real_lse)
+
+
+@pytest.mark.parametrize("depth", [50.0, 1e3, 1e6])
+@pytest.mark.parametrize("rows", [1, 4, 9])
+def test_logs_of_masses_are_right_far_below_the_smallest_number(depth, rows):
+    p, log_p = problem(0), predictions(0)
+    log_p[:, 1] -= depth
+    g = torch.zeros(5, dtype=torch.float64)
+    sums = samples(log_p, rows).sweep(p, g)
+    exact = (full_logits(p, log_p, g).log_softmax(1) - math.log(9)).logsumexp(0)
+    assert depth < 100 or sums.mass[1] == 0
+    torch.testing.assert_close(sums.log_mass, exact, rtol=1e-13, atol=1e-13)
+
+
+@pytest.mark.parametrize("depth", [100.0, 3e3, 1e9, math.inf])
+@pytest.mark.parametrize("processes", [2, 3])
+def test_logs_of_masses_are_right_also_where_processes_differ_much(depth, processes):
+    p, log_p = problem(0), predictions(0)
+    log_p[:, 1] -= 200
+    log_p[:3, 1] -= depth
+    g = torch.zeros(5, dtype=torch.float64)
+    whole = samples(log_p).sweep(p, g).log_mass
+    for sums in together(
+        log_p.chunk(processes), lambda part, merge: samples(part, merge=merge, total=9).sweep(p, g)
+    ):
+        torch.testing.assert_close(sums.log_mass, whole, rtol=1e-12, atol=1e-12)
+
+
+def test_clusters_keep_their_log_where_the_virtual_column_drowns_them():
+    p, log_p = problem(0), predictions(0)
+    g = torch.tensor([0.0, 0.0, 0.0, 0.0, 900.0], dtype=torch.float64)
+    real = (log_p / p.epsilon).logsumexp(1)
+    torch.testing.assert_close(samples(log_p).sweep(p, g).real_lse, real)
+    torch.testing.assert_close(samples(log_p).real_lse(p, g), real)
+
+
+@given(seeds)
+@few
+def test_sent_mass_is_split_by_the_potentials(seed):
+    p, log_p, sent = problem(seed), predictions(seed), positive(seed, 9)
+    g = potentials(p, seed)
+    expected = sent @ ((log_p + g[:4]) / p.epsilon).softmax(1)
+    torch.testing.assert_close(samples(log_p, 2).split_mass(p, g, sent), expected)
+
+
+@pytest.mark.parametrize("storage", STORAGES, ids=str)
+def test_sums_are_in_double_precision_whatever_the_storage(storage):
+    p, stored = problem(0), predictions(0).to(storage)
+    g = potentials(p, 0)
+    torch.testing.assert_close(
+        samples(stored).sweep(p, g).mass, samples(stored.double()).sweep(p, g).mass, rtol=0, atol=0
+    )
+
+
+@pytest.mark.parametrize("rows", [1, 4, 9, 20])
+def test_chunks_make_up_the_matrix(rows):
+    log_p = predictions(0)
+    chunks = list(chunks_of(log_p, rows)())
+    assert [len(chunk) for chunk in chunks[:-1]] == [rows] * (len(chunks) - 1)
+    torch.testing.assert_close(torch.cat(chunks), log_p)
+
+
+@pytest.mark.parametrize("k", [1, 1000, 2 * CHUNK_ENTRIES])
+def test_default_chunks_are_of_bounded_size_and_not_empty(k):
+    first = next(chunks_of(torch.zeros(1, 1).expand(CHUNK_ENTRIES + 1, k), None)())
+    assert 1 <= len(first) <= max(1, CHUNK_ENTRIES // k)
+
+
+def test_a_read_only_memory_map_is_read_chunk_by_chunk(tmp_path):
+    values = predictions(0).numpy().astype(np.float32)
+    values.tofile(tmp_path / "log_p")
+    mapped = np.memmap(tmp_path / "log_p", np.float32, "r", shape=values.shape)
+    np.testing.assert_array_equal(torch.cat(list(chunks_of(mapped, 2)())), values)
+
+
+def test_a_callable_makes_its_own_chunks_each_time():
+    log_p, calls = predictions(0), []
+
+    def factory():
+        calls.append(1)
+        return iter([log_p[:2].numpy(), log_p[2:]])
+
+    chunks = chunks_of(factory, None)
+    for _ in range(2):
+        torch.testing.assert_close(torch.cat(list(chunks())), log_p)
+    assert len(calls) == 2
+
+
+def test_chunks_have_no_gradient():
+    assert not tensor_of(predictions(0).requires_grad_()).requires_grad
+
+
+def test_other_rows_than_before_are_noticed():
+    log_p = predictions(0)
+    changed = Samples(lambda: iter([log_p[:5]]), torch.full((9,), 1 / 9, dtype=torch.float64), lambda x: x)
+    with pytest.raises(ValueError, match="5 rows after 9"):
+        changed.sweep(problem(0), torch.zeros(5, dtype=torch.float64))
+
+
+def test_the_samples_are_not_written_to():
+    p, log_p = problem(0), predictions(0)
+    kept = log_p.clone()
+    s = samples(log_p)
+    s.sweep(p, potentials(p, 0), True)
+    s.real_lse(p, potentials(p, 0))
+    s.split_mass(p, potentials(p, 0), torch.ones(9, dtype=torch.float64))
+    assert torch.equal(log_p, kept)

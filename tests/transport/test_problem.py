@@ -1,0 +1,131 @@
+"""The dual: its derivatives, its free constant and its fixed point."""
+
+import math
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.transport.problems import few, numbers, positive, predictions, problem, samples, seeds
+from torch import Tensor
+
+from protocol_mvc.transport.problem import Problem
+from protocol_mvc.transport.solver import solve
+
+cases = st.fixed_dictionaries(
+    {
+        "mass": st.sampled_from([0.2, 0.8, 1.0]),
+        "epsilon": st.sampled_from([0.1, 1.0]),
+        "kl_weight": st.sampled_from([0.1, 1.0, 10.0, math.inf]),
+    }
+)
+STEP = 1e-5
+
+
+def potentials(p: Problem, seed: int) -> Tensor:
+    return 0.2 * torch.randn(len(p.goal), dtype=torch.float64, generator=numbers(seed + 7))
+
+
+def value(p: Problem, g: Tensor, log_p: Tensor) -> float:
+    return p.value(g, samples(log_p).sweep(p, g).lse)
+
+
+def gradient(p: Problem, g: Tensor, log_p: Tensor) -> Tensor:
+    return p.wanted(g) - samples(log_p).sweep(p, g).mass
+
+
+def shifted_gradient(p: Problem, g: Tensor, log_p: Tensor) -> Tensor:
+    """Of the dual with the best constant put in."""
+    return gradient(p, p.shifted(g), log_p)
+
+
+@given(seeds, cases)
+@few
+def test_the_gradient_is_wanted_minus_received_mass(seed, case):
+    p, log_p = problem(seed, **case), predictions(seed)
+    g = potentials(p, seed)
+    step = STEP * torch.eye(len(g), dtype=torch.float64)
+    differences = [(value(p, g + h, log_p) - value(p, g - h, log_p)) / (2 * STEP) for h in step]
+    torch.testing.assert_close(gradient(p, g, log_p), g.new_tensor(differences), rtol=1e-5, atol=1e-8)
+
+
+@given(seeds, cases)
+@few
+def test_the_curvature_is_minus_the_hessian_but_for_the_constant(seed, case):
+    p, log_p = problem(seed, **case), predictions(seed)
+    g = p.shifted(potentials(p, seed))
+    curvature = p.curvature(g, samples(log_p).sweep(p, g, True))
+    c = len(g)
+    centre = torch.eye(c, dtype=torch.float64) - 1 / c
+    step = STEP * torch.eye(c, dtype=torch.float64)
+    differences = [shifted_gradient(p, g + h, log_p) - shifted_gradient(p, g - h, log_p) for h in step]
+    hessian = torch.stack(differences) / (2 * STEP)
+    torch.testing.assert_close(centre @ curvature @ centre, centre @ -hessian @ centre, rtol=1e-5, atol=1e-7)
+
+
+@given(seeds, cases)
+@few
+def test_the_curvature_is_definite_also_along_the_constant(seed, case):
+    p, log_p = problem(seed, **case), predictions(seed)
+    g = p.shifted(potentials(p, seed))
+    curvature = p.curvature(g, samples(log_p).sweep(p, g, True))
+    torch.testing.assert_close(curvature, curvature.T)
+    assert (torch.linalg.eigvalsh(curvature) > 0).all()
+
+
+@given(seeds, cases, st.floats(-3, 3))
+@few
+def test_the_shift_maximises_the_dual_over_a_constant(seed, case, constant):
+    p, log_p = problem(seed, **case), predictions(seed)
+    best = p.shifted(potentials(p, seed))
+    assert value(p, best, log_p) >= value(p, best + constant, log_p) - 1e-12
+    torch.testing.assert_close(p.shifted(best + constant), best)
+
+
+@given(seeds, cases)
+@few
+def test_the_shift_leaves_the_plan_alone(seed, case):
+    p, log_p = problem(seed, **case), predictions(seed)
+    g = potentials(p, seed)
+    torch.testing.assert_close(
+        samples(log_p).sweep(p, p.shifted(g)).mass, samples(log_p).sweep(p, g).mass, rtol=1e-10, atol=0
+    )
+
+
+@given(seeds, cases)
+@few
+def test_after_the_shift_as_much_mass_is_wanted_as_there_is(seed, case):
+    p = problem(seed, **case)
+    assert p.wanted(p.shifted(potentials(p, seed))).sum().item() == pytest.approx(1, abs=1e-12)
+    assert p.goal.sum().item() == pytest.approx(1, abs=1e-12)
+
+
+def test_a_hard_prior_has_no_best_constant():
+    p, log_p = problem(0, kl_weight=math.inf), predictions(0)
+    g = potentials(p, 0)
+    assert value(p, g + 3, log_p) == pytest.approx(value(p, g, log_p), abs=1e-12)
+    torch.testing.assert_close(p.wanted(g), p.goal)
+
+
+@given(seeds, cases)
+@few
+def test_the_optimum_is_the_fixed_point_of_scaling(seed, case):
+    p, log_p = problem(seed, **case), predictions(seed)
+    t = solve(log_p, prior=positive(seed), tolerance=1e-13, **case)
+    g = t.potentials[: len(p.goal)]
+    torch.testing.assert_close(p.step(g, samples(log_p).sweep(p, g).log_mass), g, rtol=0, atol=1e-9)
+
+
+def test_one_scaling_step_by_hand():
+    p = Problem(torch.tensor([0.2, 0.4], dtype=torch.float64), 0.6, epsilon=0.5, kl_weight=1.5)
+    g = torch.tensor([0.1, -0.3, 0.2], dtype=torch.float64)
+    mass = torch.tensor([0.5, 0.1, 0.4], dtype=torch.float64)
+    real = [0.75 * (0.1 + 0.5 * math.log(0.2 / 0.5)), 0.75 * (-0.3 + 0.5 * math.log(0.4 / 0.1))]
+    torch.testing.assert_close(p.step(g, mass.log()), g.new_tensor([*real, 0.2]))
+
+
+@pytest.mark.parametrize(("mass", "columns"), [(0.5, 5), (1 - 1e-11, 5), (1 - 1e-13, 4), (1.0, 4)])
+def test_the_whole_mass_has_no_virtual_column(mass, columns):
+    p = problem(0, mass=mass)
+    assert len(p.goal) == columns
+    assert (p.rest > 0) == (columns == 5)
