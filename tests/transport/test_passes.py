@@ -108,11 +108,17 @@ def test_clusters_keep_their_log_where_the_virtual_column_drowns_them():
 
 @given(seeds)
 @few
-def test_sent_mass_is_split_by_the_potentials(seed):
-    p, log_p, sent = problem(seed), predictions(seed), positive(seed, 9)
+def test_a_corrected_plan_differs_in_the_virtual_column_alone(seed):
+    p, log_p, s = problem(seed), predictions(seed), 0.3
     g = potentials(p, seed)
-    expected = sent @ ((log_p + g[:4]) / p.epsilon).softmax(1)
-    torch.testing.assert_close(samples(log_p, 2).split_mass(p, g, sent), expected)
+    real = (log_p + g[:4]) / p.epsilon
+    new, old = (
+        torch.cat([real, torch.full_like(real[:, :1], virtual)], 1).softmax(1)
+        for virtual in (s, float(g[4]) / p.epsilon)
+    )
+    mass, divergence = samples(log_p, 2).corrected(p, g, s)
+    torch.testing.assert_close(mass, new[:, :4].mean(0))
+    assert divergence == pytest.approx(float((new * (new / old).log()).sum(1).mean()), abs=1e-12)
 
 
 @pytest.mark.parametrize("storage", STORAGES, ids=str)
@@ -175,5 +181,5 @@ def test_the_samples_are_not_written_to():
     s = samples(log_p)
     s.sweep(p, potentials(p, 0), True)
     s.real_lse(p, potentials(p, 0))
-    s.split_mass(p, potentials(p, 0), torch.ones(9, dtype=torch.float64))
+    s.corrected(p, potentials(p, 0), 0.5)
     assert torch.equal(log_p, kept)

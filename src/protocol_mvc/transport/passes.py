@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from protocol_mvc.transport.problem import Merge, Problem, Sums
+from protocol_mvc.transport.roots import coin_divergence
 
 CHUNK_ENTRIES = 2**18  # entries of a chunk by default: few enough to stay in the processor's cache
 LOWEST = -1e30  # log of a probability of zero; finite, so that differences are
@@ -64,14 +65,16 @@ class Samples:
         """Log-sum-exp over the clusters alone (n,)."""
         return torch.cat([torch.logsumexp(_logits(problem, chunk.double(), g), 1) for chunk in self.chunks()])
 
-    def split_mass(self, problem: Problem, g: Tensor, sent: Tensor) -> Tensor:
-        """Cluster masses (k,) when sample i sends the mass sent_i, split over the clusters by g."""
-        total, first = torch.zeros_like(problem.target), 0
-        for chunk in self.chunks():
-            split = torch.softmax(_logits(problem, chunk.double(), g), 1)
-            total += sent[first : first + len(chunk)] @ split
-            first += len(chunk)
-        return self.merge(total)
+    def corrected(self, problem: Problem, g: Tensor, s: float) -> tuple[Tensor, float]:
+        """Cluster masses (k,) with the virtual logit s, and the KL divergence from the plan of g."""
+        total = torch.zeros(len(problem.target) + 1).to(g)
+        for chunk, weight in self._weighted():
+            logits = _logits(problem, chunk.double(), g)
+            lse = torch.logsumexp(logits, 1)
+            total[:-1] += (weight * torch.sigmoid(lse - s)) @ torch.softmax(logits, 1)
+            total[-1] += weight @ coin_divergence(s - lse, g[-1] / problem.epsilon - lse)
+        total = self.merge(total)
+        return total[:-1], float(total[-1])
 
     def _weighted(self) -> Iterator[tuple[Tensor, Tensor]]:
         first = 0

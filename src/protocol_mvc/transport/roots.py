@@ -4,9 +4,11 @@ import math
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from protocol_mvc.transport.problem import Merge
 
+PIECE = 2**18  # samples looked at together
 MOST_STEPS = 500
 FAR = 1e9  # samples further out, as those that no cluster can take, do not decide where to start
 LEAP = 64.0  # longest step at first; every step that wants to be longer doubles it
@@ -21,7 +23,7 @@ def virtual_logit(lse: Tensor, weight: Tensor, rest: float, merge: Merge, tolera
     s = goal + float(merge((weight @ lse.clamp(-FAR, FAR))[None]))
     low, high, leap = -math.inf, math.inf, LEAP
     for _ in range(MOST_STEPS):
-        left, moved, slope = (float(x) for x in merge(_shares(s - lse, weight)))
+        left, moved, slope = (float(x) for x in merge(_shares(s, lse, weight)))
         missing = rest - left if rest < 0.5 else moved - (1 - rest)  # of the two the more precise
         if abs(missing) <= tolerance * min(rest, 1 - rest) or not low < s < high:
             break
@@ -39,7 +41,17 @@ def virtual_logit(lse: Tensor, weight: Tensor, rest: float, merge: Merge, tolera
     return s
 
 
-def _shares(logit: Tensor, weight: Tensor) -> Tensor:
-    """Mass left behind, mass moved, and the derivative of the former."""
-    left, moved = torch.sigmoid(logit), torch.sigmoid(-logit)
-    return torch.stack([weight @ left, weight @ moved, weight @ (left * moved)])
+def _shares(s: float, lse: Tensor, weight: Tensor) -> Tensor:
+    """Mass left behind, mass moved, and the derivative of the former, added up in pieces."""
+    total = weight.new_zeros(3)
+    for logit, w in zip((s - part for part in lse.split(PIECE)), weight.split(PIECE), strict=True):
+        left, moved = torch.sigmoid(logit), torch.sigmoid(-logit)
+        total += torch.stack([w @ left, w @ moved, w @ (left * moved)])
+    return total
+
+
+def coin_divergence(logit: Tensor, other: Tensor) -> Tensor:
+    """KL divergence between coins of the given log-odds."""
+    left, kept = functional.logsigmoid(logit), functional.logsigmoid(-logit)
+    more_left, more_kept = left - functional.logsigmoid(other), kept - functional.logsigmoid(-other)
+    return left.exp() * more_left + kept.exp() * more_kept

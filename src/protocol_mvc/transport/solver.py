@@ -201,20 +201,11 @@ def _gap(problem: Problem, samples: Samples, point: Point) -> float:
     k, g = len(problem.target), point.g
     mass, moved = point.sums.mass[:k], 0.0
     if problem.rest:
-        lse, weight = point.sums.real_lse, samples.weight
-        s = virtual_logit(lse, weight, problem.rest, samples.merge, tolerance=1e-15)
-        mass = samples.split_mass(problem, g, weight * torch.sigmoid(lse - s))
-        moved = float(samples.merge((weight @ _bernoulli_kl(s - lse, g[k] / problem.epsilon - lse))[None]))
+        lse = point.sums.real_lse
+        s = virtual_logit(lse, samples.weight, problem.rest, samples.merge, tolerance=1e-15)
+        mass, moved = samples.corrected(problem, g, s)
     wanted = problem.wanted(g)[:k]
     if problem.hard:
         return float((g[:k] @ (mass - wanted)).abs()) + problem.epsilon * moved
     sizes = torch.special.xlogy(mass, mass / wanted.clamp_min(TINY)) - mass + wanted
     return problem.kl_weight * float(sizes.sum()) + problem.epsilon * moved
-
-
-def _bernoulli_kl(logit: Tensor, other: Tensor) -> Tensor:
-    """KL divergence between coins of the given log-odds."""
-    kept, left = torch.nn.functional.logsigmoid(-logit), torch.nn.functional.logsigmoid(logit)
-    return left.exp() * (left - torch.nn.functional.logsigmoid(other)) + kept.exp() * (
-        kept - torch.nn.functional.logsigmoid(-other)
-    )
