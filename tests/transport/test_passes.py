@@ -50,10 +50,10 @@ def test_products_are_added_up_on_demand_alone():
 def test_sums_do_not_depend_on_the_chunks(seed, mass, rows):
     p, log_p = problem(seed, mass=mass), predictions(seed)
     g = potentials(p, seed)
-    for one, other in zip(
-        samples(log_p).sweep(p, g, True), samples(log_p, rows).sweep(p, g, True), strict=True
-    ):
-        torch.testing.assert_close(one, other, rtol=1e-13, atol=1e-15)
+    whole, cut = samples(log_p).sweep(p, g, True), samples(log_p, rows).sweep(p, g, True)
+    for field in ("mass", "log_mass", "lse", "real_lse"):
+        torch.testing.assert_close(getattr(whole, field), getattr(cut, field), rtol=1e-13, atol=1e-15)
+    torch.testing.assert_close(whole.gram, cut.gram, rtol=1e-6, atol=0)  # in single precision
 
 
 @given(seeds, partial, st.integers(1, 8))
@@ -67,7 +67,7 @@ def test_sums_do_not_depend_on_the_processes(seed, mass, cut):
         lambda part, merge: samples(part, merge=merge, total=9).sweep(p, g, True),
     )
     torch.testing.assert_close(first.mass, whole.mass, rtol=1e-13, atol=0)
-    torch.testing.assert_close(first.gram, whole.gram, rtol=1e-13, atol=0)
+    torch.testing.assert_close(first.gram, whole.gram, rtol=1e-6, atol=0)
     assert first.lse == second.lse == pytest.approx(whole.lse, rel=1e-13)
     torch.testing.assert_close(torch.cat([first.real_lse, second.real_lse]), whole.real_lse)
 

@@ -15,6 +15,7 @@ ROUNDING = 1e-6  # if the residual is below this
 STALLED = 40  # passes after which Newton's method is helped
 LEVELS, COOLING, ROUGHLY = 8, 4.0, 1e-2  # help: this often, this much more entropy, this well solved
 MEMORY = 8  # steps that Anderson acceleration combines
+CLOSE = 1e-4  # residual below which curvature hardly changes
 NO_MASS = 1e-13  # a column with less does not count in the residual
 NEARLY_EMPTY = 1e-3  # part of its wanted mass below which a column is better scaled than solved for
 
@@ -152,13 +153,21 @@ def _advance(search: Search, point: Point, direction: Tensor, radius: float) -> 
     length, slope = float(direction.abs().max()), float(gradient @ direction)
     step = min(1.0, radius / length)
     while True:
-        new = search.at(search.problem.shifted(point.g + step * direction), gram=True)
+        new = _next(search, point, search.problem.shifted(point.g + step * direction))
         # Near the optimum the dual's rounding hides its growth: a halved residual is progress as well.
         if new.value >= point.value + 1e-4 * step * slope or new.residual <= 0.5 * point.residual:
             return new, max(radius, 4 * step * length) if math.isfinite(radius) else radius
         if search.over(new):
             return new, radius
         step, radius = step / 4, step * length / 4
+
+
+def _next(search: Search, point: Point, g: Tensor) -> Point:
+    """A pass at g; close to the optimum the Gram matrix of the last point serves again."""
+    if point.residual > CLOSE:
+        return search.at(g, gram=True)
+    new = search.at(g)
+    return new._replace(sums=new.sums._replace(gram=point.sums.gram))
 
 
 def _extrapolated(steps: list[tuple[Tensor, Tensor]]) -> Tensor:

@@ -11,7 +11,7 @@ from torch import Tensor
 from protocol_mvc.transport.problem import Merge, Problem, Sums
 from protocol_mvc.transport.roots import coin_divergence
 
-CHUNK_ENTRIES = 2**18  # entries of a chunk by default: few enough to stay in the processor's cache
+CHUNK_ENTRIES = 2**19  # entries of a chunk by default: a few megabytes, enough to keep all cores busy
 LOWEST = -1e30  # log of a probability of zero; finite, so that differences are
 EXPONENT = 600.0  # of e, well inside what float64 holds
 UNDERFLOW = 1e-250  # masses below are summed again in the log domain
@@ -46,32 +46,32 @@ class Samples:
 
     def sweep(self, problem: Problem, g: Tensor, gram: bool = False) -> Sums:
         """One pass: column masses, log-sum-exps and, if asked for, the Gram matrix."""
-        columns, lse = len(g), []
+        columns, first = len(g), 0
         total = g.new_zeros(columns + 1 + gram * columns * columns)
+        lse = torch.empty_like(self.weight)
         for chunk, weight in self._weighted():
-            p, real, full = _softmax(problem, chunk.double(), g)
-            total[:columns] += weight @ p
-            total[columns] += weight @ full
-            if gram:
-                scaled = p.mul_(weight.sqrt()[:, None])
-                total[columns + 1 :] += (scaled.T @ scaled).flatten()
-            lse.append(real)
+            part, lse[first : first + len(chunk)] = _added_up(problem, chunk, weight, g, gram)
+            total += part
+            first += len(chunk)
         total = self.merge(total)
         log_mass = self._log_mass(problem, g, total[:columns])
         matrix = total[columns + 1 :].reshape(columns, columns) if gram else None
-        return Sums(total[:columns], log_mass, float(total[columns]), torch.cat(lse), matrix)
+        return Sums(total[:columns], log_mass, float(total[columns]), lse, matrix)
 
     def real_lse(self, problem: Problem, g: Tensor) -> Tensor:
         """Log-sum-exp over the clusters alone (n,)."""
-        return torch.cat([torch.logsumexp(_logits(problem, chunk.double(), g), 1) for chunk in self.chunks()])
+        lse, first = torch.empty_like(self.weight), 0
+        for chunk, _ in self._weighted():
+            lse[first : first + len(chunk)] = _exponentials(problem, chunk, g)[2]
+            first += len(chunk)
+        return lse
 
     def corrected(self, problem: Problem, g: Tensor, s: float) -> tuple[Tensor, float]:
         """Cluster masses (k,) with the virtual logit s, and the KL divergence from the plan of g."""
         total = torch.zeros(len(problem.target) + 1).to(g)
         for chunk, weight in self._weighted():
-            logits = _logits(problem, chunk.double(), g)
-            lse = torch.logsumexp(logits, 1)
-            total[:-1] += (weight * torch.sigmoid(lse - s)) @ torch.softmax(logits, 1)
+            p, row, lse = _exponentials(problem, chunk, g)
+            total[:-1] += (weight * torch.sigmoid(lse - s) / row) @ p
             total[-1] += weight @ coin_divergence(s - lse, g[-1] / problem.epsilon - lse)
         total = self.merge(total)
         return total[:-1], float(total[-1])
@@ -97,7 +97,8 @@ class Samples:
     def _exact_log_mass(self, problem: Problem, g: Tensor, columns: Tensor) -> Tensor:
         parts = []
         for chunk, weight in self._weighted():
-            logits = _with_virtual(problem, _logits(problem, chunk.double(), g), g)
+            virtual = _virtual(problem, g).expand(len(chunk), 1)
+            logits = torch.cat([_logits(problem, chunk, g), virtual], 1)
             log_p = logits[:, columns] - torch.logsumexp(logits, 1, keepdim=True)
             parts.append(torch.logsumexp(log_p + weight.log()[:, None], 0))
         return _log_of_sum(torch.logsumexp(torch.stack(parts), 0), self.merge)
@@ -119,24 +120,45 @@ def _log_of_sum(log: Tensor, merge: Merge) -> Tensor:
 
 
 def _logits(problem: Problem, log_p: Tensor, g: Tensor) -> Tensor:
-    return (log_p.clamp_min(LOWEST) + g[: len(problem.target)]).div_(problem.epsilon)
+    """(g + log P) / epsilon over the clusters, in float64 whatever the storage."""
+    h = g[: len(problem.target)] / problem.epsilon
+    return torch.add(h, log_p, alpha=1 / problem.epsilon).clamp_min_(LOWEST)
 
 
-def _with_virtual(problem: Problem, logits: Tensor, g: Tensor) -> Tensor:
-    if problem.rest == 0:
-        return logits
-    return torch.cat([logits, (g[-1] / problem.epsilon).expand(len(logits), 1)], 1)
+def _virtual(problem: Problem, g: Tensor) -> Tensor:
+    """Logit of the virtual column; -inf where there is none."""
+    return g[-1] / problem.epsilon if problem.rest else g.new_tensor(-torch.inf)
 
 
-def _softmax(problem: Problem, log_p: Tensor, g: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Each sample's split over the columns (b, c), and its log-sum-exp over clusters and over all columns."""
-    logits = _logits(problem, log_p, g)
-    top = logits.amax(1, keepdim=True)
-    p = logits.sub_(top).exp_()
-    total = p.sum(1)
-    real = top[:, 0] + total.log()
-    if problem.rest == 0:
-        return p.div_(total[:, None]), real, real
-    virtual = g[-1] / problem.epsilon
-    p.mul_((torch.sigmoid(real - virtual) / total)[:, None])
-    return torch.cat([p, torch.sigmoid(virtual - real)[:, None]], 1), real, torch.logaddexp(real, virtual)
+def _exponentials(problem: Problem, log_p: Tensor, g: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Exponentials of the logits up to a factor per row, their row sums, and the logits' log-sum-exp."""
+    p = _logits(problem, log_p, g)
+    top = p.amax(1)
+    total = p.sub_(top[:, None]).exp_().sum(1)
+    return p, total, top + total.log()
+
+
+def _added_up(
+    problem: Problem, log_p: Tensor, weight: Tensor, g: Tensor, gram: bool
+) -> tuple[Tensor, Tensor]:
+    """Sums over a chunk (masses, log-sum-exp, Gram matrix), flat, and the log-sum-exp of its clusters."""
+    p, total, real = _exponentials(problem, log_p, g)
+    virtual = _virtual(problem, g)
+    left, share = torch.sigmoid(virtual - real), torch.sigmoid(real - virtual) / total
+    mass = torch.cat([(weight * share) @ p, (weight @ left)[None]])[: len(g)]
+    parts = [mass, (weight @ torch.logaddexp(real, virtual))[None]]
+    if gram:
+        root = weight.sqrt()
+        parts.append(_gram(p.mul_((root * share)[:, None]), root * left)[: len(g), : len(g)].flatten())
+    return torch.cat(parts), real
+
+
+def _gram(split: Tensor, left: Tensor) -> Tensor:
+    """Gram matrix of clusters and virtual column.
+
+    Single precision is enough: it bends the steps of Newton's method, not the point they lead to.
+    """
+    split, left = split.float(), left.float()
+    border = (split.T @ left)[:, None]
+    below = torch.cat([border.T, (left @ left)[None, None]], 1)
+    return torch.cat([torch.cat([split.T @ split, border], 1), below]).double()

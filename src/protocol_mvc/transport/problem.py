@@ -76,7 +76,9 @@ class Problem:
     def curvature(self, g: Tensor, sums: Sums) -> Tensor:
         """Minus the Hessian of the dual along which the common constant is free, pinned there (c, c)."""
         assert sums.gram is not None
-        matrix = (torch.diag(sums.mass) - sums.gram) / self.epsilon
+        # Rows of diag(m) - Gram sum to 0, so the diagonal follows without cancellation from the rest.
+        apart = sums.gram - torch.diag(sums.gram.diagonal())
+        matrix = (torch.diag(apart.sum(1)) - apart) / self.epsilon
         if not self.hard:
             k = len(self.target)
             w = self.wanted(g)[:k] / self.mass
