@@ -4,7 +4,7 @@ VENV   ?= .venv
 JOBS   ?= 2
 BIN    := $(VENV)/bin
 
-.PHONY: help demo test test-all lint type format bench check clean
+.PHONY: help demo test test-all lint type format bench bench-transport check clean
 .NOTPARALLEL: # two pips must not write one environment
 
 help: ## list the verbs
@@ -37,6 +37,10 @@ bench: $(VENV)/viz.stamp ## run and record the benchmark of the README
 	$(BIN)/protocol-mvc bench run --methods kmeans,kmeans-best-view,protocol --datasets digits --ratios 0.1
 	$(BIN)/protocol-mvc bench run --methods kmeans,protocol --datasets hdigit --ratios 0.9
 	$(BIN)/protocol-mvc bench ablation --dataset hdigit --ratio 0.1
+
+bench-transport: $(VENV)/test.stamp ## measure the transport solver beside others and record it
+	for study in agreement rivals memmap epoch grid random; do \
+		$(BIN)/python -W ignore benchmarks/transport.py $$study || exit 1; done
 
 check: lint type test ## all that a change must pass
 

@@ -32,6 +32,7 @@ from protocol_mvc.transport import solve
 RESULTS = Path(__file__).parent / "results" / "transport.jsonl"
 EPSILON = 0.1
 TOLERANCE = 1e-9
+POT_THRESHOLD = 1e-9
 
 app = typer.Typer(no_args_is_help=True, help=__doc__)
 Row = dict[str, Any]
@@ -65,7 +66,7 @@ def plain_scaling(log_p: torch.Tensor, mass: float, kl_weight: float, tolerance:
 
 
 def pot_unbalanced(log_p: torch.Tensor, kl_weight: float, method: str, threshold: float) -> tuple[float, int]:
-    """POT's solver for the whole mass; the error is that of our optimality conditions."""
+    """POT's solver for the whole mass; the error is that of both marginals."""
     n, k = log_p.shape
     plan, log = ot.unbalanced.sinkhorn_unbalanced(
         np.full(n, 1 / n),
@@ -81,7 +82,8 @@ def pot_unbalanced(log_p: torch.Tensor, kl_weight: float, method: str, threshold
     )
     b = np.exp(log["logv"])
     wanted = b ** (-EPSILON / kl_weight) / k
-    return float(np.abs(plan.sum(0) - wanted).sum()), len(log["err"])
+    # POT ends with an update of the columns, so it is the rows that are not exact.
+    return float(np.abs(plan.sum(0) - wanted).sum() + np.abs(plan.sum(1) - 1 / n).sum()), len(log["err"])
 
 
 def timed(run: Callable[[], Any]) -> tuple[float, Any]:
@@ -143,16 +145,16 @@ def rivals(n: int = 100_000, k: int = 100) -> None:
     record("rivals", rows())
 
 
-# POT stops by the relative change of its scalings; these thresholds reach about the residual of ours.
+# POT stops by the relative change of its scalings; this threshold leaves an error of 1e-9 in its marginals.
 RIVALS: dict[float, dict[str, Callable[[torch.Tensor], tuple[float, int]]]] = {
     0.5: {
         "paper's scaling, stored kernel": lambda log_p: plain_scaling(log_p, 0.5, 1.0, TOLERANCE),
         "paper's scaling, log domain": lambda log_p: _ours(log_p, "scaling"),
     },
     1.0: {
-        "POT sinkhorn": lambda log_p: pot_unbalanced(log_p, 1.0, "sinkhorn", 1e-9),
+        "POT sinkhorn": lambda log_p: pot_unbalanced(log_p, 1.0, "sinkhorn", POT_THRESHOLD),
         "POT translation invariant": lambda log_p: pot_unbalanced(
-            log_p, 1.0, "sinkhorn_translation_invariant", 1e-9
+            log_p, 1.0, "sinkhorn_translation_invariant", POT_THRESHOLD
         ),
     },
 }
