@@ -12,6 +12,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -119,7 +120,7 @@ def grid() -> None:
                 row: Row = {"n": n, "k": k, "kl_weight": beta, "mass": mass}
                 for method in ("newton", "anderson"):
                     arguments: Row = {"mass": mass, "kl_weight": beta, "epsilon": EPSILON, "method": method}
-                    seconds, result = timed(lambda a=arguments, x=log_p: solve(x, tolerance=TOLERANCE, **a))
+                    seconds, result = timed(partial(solve, log_p, tolerance=TOLERANCE, **arguments))
                     row |= {f"{method} passes": result.passes, f"{method} s": seconds}
                     row |= {f"{method} residual": result.residual, f"{method} gap": result.gap}
                 yield row
@@ -134,11 +135,11 @@ def rivals(n: int = 100_000, k: int = 100) -> None:
 
     def rows() -> Iterator[Row]:
         for mass in (0.5, 1.0):
-            seconds, result = timed(lambda m=mass: solve(log_p, mass=m, epsilon=EPSILON, tolerance=TOLERANCE))
+            seconds, result = timed(partial(solve, log_p, mass=mass, epsilon=EPSILON, tolerance=TOLERANCE))
             ours = {"n": n, "k": k, "mass": mass, "solver": "newton", "seconds": seconds}
             yield {**ours, "residual": result.residual, "passes": result.passes, "times ours": 1.0}
             for name, run in RIVALS[mass].items():
-                slow, (error, passes) = timed(lambda r=run: r(log_p))
+                slow, (error, passes) = timed(partial(run, log_p))
                 row = {"n": n, "k": k, "mass": mass, "solver": name, "seconds": slow, "residual": error}
                 yield {**row, "passes": passes, "times ours": slow / seconds}
 
@@ -245,7 +246,10 @@ def random_problems(count: int = 10_000, seed: int = 0) -> None:
 
 def random_problem(rng: np.random.Generator) -> tuple[torch.Tensor, Row]:
     """N to 2000, K to 300, epsilon 0.01 to 10, logits times up to 100, dead clusters, repeated rows."""
-    draw = lambda low, high: float(np.exp(rng.uniform(np.log(low), np.log(high))))
+
+    def draw(low: float, high: float) -> float:
+        return float(np.exp(rng.uniform(np.log(low), np.log(high))))
+
     n, k, scale = int(draw(1, 2001)), int(draw(1, 301)), draw(0.1, 100)
     logits = rng.normal(size=(n, k)) * scale
     if rng.random() < 0.4:

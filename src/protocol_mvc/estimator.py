@@ -199,7 +199,7 @@ class PROTOCOL(TransformerMixin, ClusterMixin, BaseEstimator):
         self.class_prior_ = self.method_.class_prior().cpu().numpy()[self._order]
         self.view_weights_ = self.method_.view_weights().cpu().numpy()
         self.embedding_ = inferred.embedding.numpy()
-        self.history_ = [
+        self.history_: list[dict[str, Any]] = [
             {"stage": e.stage, "epoch": e.epoch, "seconds": e.seconds, **e.losses} for e in history
         ]
         self.n_iter_ = len(history)
