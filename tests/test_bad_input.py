@@ -6,7 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.exceptions import NotFittedError
-from tests.examples import blobs, tiny
+from tests.examples import TINY, blobs, tiny
+
+from protocol_mvc import PROTOCOL, as_views
 
 VIEWS, _ = blobs()
 A, B = VIEWS
@@ -170,3 +172,25 @@ def test_a_fit_that_fails_leaves_the_estimator_as_it_was(numbered, monkeypatch):
     np.testing.assert_array_equal(fitted.predict(VIEWS), numbered.labels_)
     with pytest.raises(NotFittedError):
         fresh.predict(VIEWS)
+
+
+def test_frames_with_other_columns_than_at_fit_are_refused():
+    rng = np.random.default_rng(0)
+    frame, other = pd.DataFrame(rng.normal(size=(30, 3)), columns=list("abc")), rng.normal(size=(30, 2))
+    model = PROTOCOL(2, config=TINY, random_state=0).fit({"x": frame, "y": other})
+    with pytest.raises(ValueError, match="View 'x' has the columns"):
+        model.predict({"x": frame[list("cba")], "y": other})
+    assert (model.predict({"x": frame, "y": other}) == model.labels_).all()
+
+
+def test_nothing_to_predict_is_refused():
+    x = np.random.default_rng(0).normal(size=(20, 2))
+    model = PROTOCOL(2, config=TINY, random_state=0).fit([x, x])
+    with pytest.raises(ValueError, match="0 samples"):
+        model.predict(as_views([x, x])[:0])
+
+
+def test_names_are_checked_before_the_training():
+    frame = pd.DataFrame(np.random.default_rng(0).normal(size=(20, 3)), columns=["a", 0, 1])
+    with pytest.raises(TypeError, match="string"):
+        PROTOCOL(2, config="never reached").fit(frame)

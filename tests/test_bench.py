@@ -165,3 +165,20 @@ def test_no_repository_no_commit(monkeypatch, error):
 
     monkeypatch.setattr(bench, "_git", fail)
     assert bench.commit() == "unknown"
+
+
+def test_a_record_of_another_config_does_not_count(calls, tmp_path):
+    path = tmp_path / "r.jsonl"
+    (first,) = bench.run_missing([bench.Unit("cheap", "digits", 0.1, 0)], path)
+    path.write_text(json.dumps({**first, "config": {"mix": 0.9}}) + "\n")
+    list(bench.run_missing([bench.Unit("cheap", "digits", 0.1, 0)], path))
+    assert len(bench.read(path)) == 2
+
+
+def test_a_last_line_that_was_cut_off_is_run_again(calls, tmp_path):
+    path = tmp_path / "r.jsonl"
+    unit = bench.Unit("cheap", "digits", 0.1, 0)
+    list(bench.run_missing([unit], path))
+    path.write_text(path.read_text()[:-5])
+    list(bench.run_missing([unit], path))
+    assert [bench._key(record) for record in bench.read(path)] == [unit]

@@ -423,3 +423,12 @@ def test_divergence_is_told():
 def test_nothing_is_printed_without_a_terminal(capsys, verbose: int):
     tiny(verbose=verbose).fit(VIEWS)
     assert capsys.readouterr() == ("", "")
+
+
+def test_labels_belong_to_the_ids_of_matched_frames():
+    rng = np.random.default_rng(0)
+    first = pd.DataFrame(rng.normal(size=(20, 2)), index=[f"s{i}" for i in range(20)])
+    second = pd.DataFrame(rng.normal(size=(20, 3)), index=[f"s{i}" for i in range(5, 25)])
+    model = PROTOCOL(2, config=TINY, random_state=0).fit([first, second])
+    assert model.sample_ids_.tolist() == [f"s{i}" for i in range(25)]
+    assert len(model.labels_) == 25

@@ -34,6 +34,9 @@ ABLATION = {
 }
 
 
+CONFIGS = {"protocol": DEFAULT, "protocol-paper": dict(PRESETS["paper"]), **ABLATION}
+
+
 class Unit(NamedTuple):
     """One run: everything that decides its result."""
 
@@ -69,9 +72,7 @@ def _protocol(**fields: Any) -> Callable[[Views, int, int, Labels], Labels]:
 METHODS: dict[str, Callable[[Views, int, int, Labels], Labels]] = {
     "kmeans": lambda views, k, seed, truth: cluster_concatenated(views, k, seed),
     "kmeans-best-view": cluster_best_view,
-    "protocol": _protocol(**DEFAULT),
-    "protocol-paper": _protocol(**dict(PRESETS["paper"])),
-    **{name: _protocol(**fields) for name, fields in ABLATION.items()},
+    **{name: _protocol(**fields) for name, fields in CONFIGS.items()},
 }
 
 
@@ -91,6 +92,7 @@ def run_unit(unit: Unit) -> Record:
     seconds = time.perf_counter() - started
     return {
         **unit._asdict(),
+        "config": CONFIGS.get(unit.method, {}),
         **provenance(),
         "data": data_hash(views),
         "samples": len(views),
@@ -101,7 +103,7 @@ def run_unit(unit: Unit) -> Record:
 
 def run_missing(wanted: Iterable[Unit], path: Path) -> Iterator[Record]:
     """Run the units that the file has no record of, appending each as it ends; yields all of theirs."""
-    known = {_key(record): record for record in read(path)}
+    known = {_key(record): record for record in read(path) if _current(record)}
     for unit in wanted:
         if unit not in known:
             known[unit] = run_unit(unit)
@@ -110,8 +112,9 @@ def run_missing(wanted: Iterable[Unit], path: Path) -> Iterator[Record]:
 
 
 def read(path: Path) -> list[Record]:
-    """The records of a file; none where there is no file."""
-    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+    """The records of a file; none where there is no file. A last line that was cut off does not count."""
+    lines = path.read_text().splitlines(keepends=True) if path.exists() else []
+    return [json.loads(line) for line in lines if line.endswith("\n")]
 
 
 def provenance() -> Record:
@@ -138,11 +141,19 @@ def _git(*words: str) -> str:
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
 
 
+def _current(record: Record) -> bool:
+    """Whether a run of today would use the config of the record; the oldest records do not tell."""
+    now = json.loads(json.dumps(CONFIGS.get(record["method"], {})))
+    return bool(record.get("config", now) == now)
+
+
 def _key(record: Record) -> Unit:
     return Unit(*(record[field] for field in Unit._fields))
 
 
 def _append(record: Record, path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
+    if path.exists() and not path.read_bytes().endswith(b"\n"):
+        path.write_text("".join(json.dumps(kept) + "\n" for kept in read(path)))
     with path.open("a") as file:
         file.write(json.dumps(record) + "\n")

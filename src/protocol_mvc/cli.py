@@ -35,6 +35,8 @@ def demo(
     picture: Annotated[Path, typer.Option(help="Where the picture goes.")] = Path("protocol_demo.png"),
 ) -> None:
     """Cluster scikit-learn's digits, made imbalanced, and compare with K-means."""
+    if not picture.parent.is_dir():
+        raise typer.BadParameter(f"there is no folder {picture.parent} for the picture")
     views, truth = load("digits", ratio=ratio, seed=seed)
     k = len(np.unique(truth))
     err.print(
@@ -79,7 +81,7 @@ def bench_run(
 ) -> None:
     """Run methods on data sets; a run that was cut off continues where it stopped."""
     chosen = _each(ratios, lambda ratio: None if ratio == "none" else float(ratio), "ratio")
-    _bench(methods.split(","), datasets.split(","), chosen, seeds, records)
+    _bench(_each(methods, str, "method"), _each(datasets, str, "data set"), chosen, seeds, records)
 
 
 @bench_app.command("ablation")
@@ -110,7 +112,7 @@ def _bench(
 
 def _each(texts: str, read: Callable[[str], Any], kind: str) -> list[Any]:
     try:
-        return [read(text) for text in texts.split(",")]
+        return [read(text.strip()) for text in texts.split(",")]
     except ValueError as error:
         raise typer.BadParameter(f"{kind}s are numbers separated by commas: {error}") from None
 

@@ -1,5 +1,6 @@
 """The scikit-learn face of the method."""
 
+from copy import copy
 from typing import Any, Self
 
 import numpy as np
@@ -37,11 +38,12 @@ class PROTOCOL(TransformerMixin, ClusterMixin, BaseEstimator):
         scale: ``"auto"`` or one of `SCALINGS`, for all views, by position or by view name.
         batch_size: samples in a training step.
         device: ``"auto"`` (cuda, then mps, then cpu) or a torch device.
-        random_state: seed; the same seed gives the same bits on the same machine.
+        random_state: seed; the same seed gives the same bits on one machine with the same number of threads.
         verbose: 1 shows a progress bar on the terminal.
 
     Attributes:
         labels_: cluster of each training sample, 0 being the largest cluster.
+        sample_ids_: what each label belongs to: row numbers, or the ids by which data frames were matched.
         cluster_sizes_: number of training samples in each cluster, descending.
         imbalance_ratio_: smallest / largest non-empty cluster.
         class_prior_: class frequencies that the transport perceived, in the order of the labels.
@@ -92,6 +94,7 @@ class PROTOCOL(TransformerMixin, ClusterMixin, BaseEstimator):
         """Learn the clusters of several views; y is ignored."""
         views = as_views(X, self.views)
         self._check(views)
+        validate_data(copy(self), X if self._is_table(X) else views, skip_check_array=True)  # names, early
         config, device = resolve_config(self.config), resolve_device(self.device)
         generator = torch.Generator().manual_seed(fresh_seed(self.random_state))
         scalings = fit_scalings(views, self.scale)
@@ -105,6 +108,8 @@ class PROTOCOL(TransformerMixin, ClusterMixin, BaseEstimator):
         validate_data(self, X if self._is_table(X) else views, reset=True, skip_check_array=True)
         self.method_ = method.eval().requires_grad_(False)
         self.scalings_, self.view_names_, self._dims = scalings, views.names, views.dims
+        self._columns = dict(zip(views.names, views.columns, strict=False))
+        self.sample_ids_ = views.ids
         self._describe(infer_all(self.method_, source), history, device)
         return self
 
@@ -169,6 +174,8 @@ class PROTOCOL(TransformerMixin, ClusterMixin, BaseEstimator):
             )
         if not isinstance(self.batch_size, (int, np.integer)) or self.batch_size < 2:
             raise ValueError(f"batch_size must be a whole number of at least 2, got {self.batch_size!r}")
+        if not isinstance(self.verbose, (int, np.integer)):
+            raise ValueError(f"verbose must be a whole number, got {self.verbose!r}")
         if not hasattr(self.scale, "__len__"):
             raise ValueError(f"scale must name a scaling, or list or map one per view, got {self.scale!r}")
 
@@ -181,7 +188,11 @@ class PROTOCOL(TransformerMixin, ClusterMixin, BaseEstimator):
         check_is_fitted(self)
         if self._is_table(X):  # the names and the number of its columns must be those of fit
             validate_data(self, X, reset=False, skip_check_array=True)
-        views = as_views(X, self.views).select(self.view_names_, self._dims)
+        views = as_views(X, self.views)
+        views.check_columns(self._columns)
+        if len(views) == 0:
+            raise ValueError("X has 0 samples: give at least one row to predict.")
+        views = views.select(self.view_names_, self._dims)
         device = next(self.method_.parameters()).device
         return infer_all(self.method_, Source(views, self.scalings_, batch_size=BLOCK, device=device))
 

@@ -56,3 +56,9 @@ def test_sparse_frames_stay_sparse_and_know_what_is_missing():
 def test_a_repeated_id_is_refused():
     with pytest.raises(ValueError, match="'b' has the id 'x' on several rows"):
         as_views({"a": frame(["x", "y"]), "b": frame(["x", "x"])})
+
+
+def test_frames_without_a_common_id_are_refused():
+    first, second = pd.DataFrame({"a": [1.0, 2.0]}), pd.DataFrame({"b": [1.0, 2.0]}, index=["x", "y"])
+    with pytest.raises(ValueError, match="shares no id"):
+        align_frames({"first": first, "second": second})

@@ -387,7 +387,7 @@ def test_unseen_rows_are_split_like_seen_ones():
     log_p = predictions(0)
     t = solve(log_p, mass=0.5)
     close(t.split(log_p[2:5]), t.split(log_p)[2:5], 0)
-    close(t.plan(log_p), t.split(log_p) / 9, 0)
+    close(t.plan(log_p), t.split(log_p) / 9, 1e-16)
 
 
 # Inputs

@@ -21,12 +21,13 @@ def align_frames(frames: Mapping[str, Any]) -> tuple[dict[str, Matrix], NDArray[
         which frame.
 
     Raises:
-        ValueError: If an index repeats an id.
+        ValueError: If an index repeats an id, or shares none with the other frames.
     """
     for name, frame in frames.items():
         _check_unique(name, frame.index)
     ids = reduce(lambda left, right: left.append(right), (f.index for f in frames.values())).unique()
     mask = np.zeros((len(ids), len(frames)), dtype=np.bool_)
+    _check_shared(frames)
     matrices = {}
     for v, (name, frame) in enumerate(frames.items()):
         positions = ids.get_indexer(frame.index)
@@ -42,6 +43,16 @@ def _check_unique(name: str, index: Any) -> None:
             f"View {name!r} has the id {twice!r} on several rows, so rows cannot be matched across views: "
             "make the index unique, or pass plain arrays, which are matched by position."
         )
+
+
+def _check_shared(frames: Mapping[str, Any]) -> None:
+    for name, frame in frames.items():
+        others = [other.index for key, other in frames.items() if key != name]
+        if others and not any(frame.index.isin(other).any() for other in others):
+            raise ValueError(
+                f"View {name!r} shares no id with any other view (its first id is {frame.index[0]!r}): give "
+                "the frames matching indexes, or pass plain arrays, which are matched by position."
+            )
 
 
 def _place(matrix: Any, positions: NDArray[np.intp], n: int) -> Matrix:

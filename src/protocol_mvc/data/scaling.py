@@ -52,6 +52,7 @@ def _kinds(views: Views, spec: ScalingSpec) -> list[str]:
     if isinstance(spec, str):
         return [spec] * views.n_views
     if isinstance(spec, Mapping):
+        spec = {str(name): kind for name, kind in spec.items()}
         unknown = sorted(set(spec) - set(views.names))
         if unknown:
             raise ValueError(f"Scaling names view {unknown[0]!r}, but the views are {list(views.names)}.")

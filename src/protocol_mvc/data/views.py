@@ -31,12 +31,14 @@ class Views:
         names: Name of each view.
         ids: Identifier of each sample.
         mask: Samples x views, True where the sample has the view.
+        columns: Column names of each view that came as a data frame, None for the others.
     """
 
     arrays: tuple[Matrix, ...]
     names: tuple[str, ...]
     ids: NDArray[Any]
     mask: Bools
+    columns: tuple[tuple[str, ...] | None, ...] = ()
 
     def __post_init__(self) -> None:
         """Check that the parts fit together; the values were checked by `as_views`."""
@@ -88,7 +90,7 @@ class Views:
         """Return the chosen samples; an integer gives a `Views` of one sample."""
         rows = _row_index(key)
         arrays = tuple(array[rows] for array in self.arrays)
-        return Views(arrays, self.names, self.ids[rows], self.mask[rows])
+        return Views(arrays, self.names, self.ids[rows], self.mask[rows], self.columns)
 
     def select(self, names: Sequence[str], dims: Sequence[int]) -> "Views":
         """Return exactly the views `names` with `dims` features; a named view not here is missing everywhere.
@@ -110,6 +112,20 @@ class Views:
         empty: list[Any] = [csr_array((len(self), dim), dtype=np.float32) for dim in dims]
         arrays = (self.views.get(name, nothing) for name, nothing in zip(names, empty, strict=True))
         return Views(tuple(arrays), tuple(names), self.ids, np.column_stack(mask))
+
+    def check_columns(self, expected: Mapping[str, tuple[str, ...] | None]) -> None:
+        """Refuse named columns that are not those expected of their view, in their order.
+
+        Raises:
+            ValueError: If a view has other column names; views without names are taken as they are.
+        """
+        for name, columns in zip(self.names, self.columns, strict=False):
+            wanted = expected.get(name)
+            if columns and wanted and columns != wanted:
+                raise ValueError(
+                    f"View {name!r} has the columns {list(columns)}, but fit saw {list(wanted)}: "
+                    "give the same columns in the same order."
+                )
 
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
         """Return all views side by side as one dense array, with NaN for what is missing."""
@@ -188,11 +204,11 @@ def as_views(X: Any, groups: Groups | None = None) -> Views:
     if not parts:
         raise ValueError("X holds no view: give at least one 2-D array.")
     if several and all(is_frame(part) for part in parts.values()):
-        return _assemble(*align_frames(parts))
+        return _assemble(parts, *align_frames(parts))
     matrices = {name: as_matrix(part, name) for name, part in parts.items()}
     n = next(iter(matrices.values())).shape[0]
     ids = X.index.to_numpy() if is_frame(X) else np.arange(n)
-    return _assemble(matrices, ids, np.ones((n, len(matrices)), dtype=np.bool_))
+    return _assemble(parts, matrices, ids, np.ones((n, len(matrices)), dtype=np.bool_))
 
 
 def _is_list_of_views(X: Any) -> bool:
@@ -206,7 +222,10 @@ def _ndim(x: Any) -> int:
     return 1 + (_ndim(x[0]) if len(x) else 0) if isinstance(x, list | tuple) else 0
 
 
-def _assemble(matrices: Mapping[str, Matrix], ids: NDArray[Any], aligned: Bools) -> Views:
+def _assemble(
+    parts: Mapping[str, Any], matrices: Mapping[str, Matrix], ids: NDArray[Any], aligned: Bools
+) -> Views:
+    columns = tuple(tuple(map(str, part.columns)) if is_frame(part) else None for part in parts.values())
     views = Views(tuple(matrices.values()), tuple(matrices), ids, aligned)
     present = [present_rows(matrix, name, ids) for name, matrix in matrices.items()]
     mask = aligned & np.column_stack(present)
@@ -216,4 +235,4 @@ def _assemble(matrices: Mapping[str, Matrix], ids: NDArray[Any], aligned: Bools)
             f"Row {lost[0]} (id {str(ids[lost[0]])!r}) has no view at all, each being NaN or absent: drop "
             "the row or fill in at least one of its views."
         )
-    return Views(views.arrays, views.names, ids, mask)
+    return Views(views.arrays, views.names, ids, mask, columns)

@@ -13,7 +13,7 @@ Fraction = Annotated[float, Field(ge=0, le=1)]
 class ProtocolConfig(BaseModel):
     """Every choice of the method; the defaults are the default preset."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     hidden: tuple[Width, ...] = (500, 500)  # encoder layers between input and latent
     latent: Width = 256  # of Z^v, S^v and U
@@ -40,7 +40,7 @@ class ProtocolConfig(BaseModel):
 
     mix: Fraction = 0.5  # share of the consensus in the mixed prediction
     epsilon: Positive = 0.1  # entropic regularisation of the transport
-    kl_weight: Positive = 1.0  # beta, how strongly cluster sizes follow the prior
+    kl_weight: Annotated[float, Field(gt=0, allow_inf_nan=True)] = 1.0  # beta, strength of the prior
     mass_start: Annotated[float, Field(gt=0, le=1)] = 0.1  # lambda base of Eq. 16
     mass_end: Annotated[float, Field(gt=0, le=1)] = 1.0  # lambda max of Eq. 16
     prior: Literal["perceived", "uniform"] = "perceived"  # class sizes the transport starts from
@@ -52,7 +52,7 @@ class ProtocolConfig(BaseModel):
     label_shift: float = 1.0  # times log class frequency, added to the logits that learn the labels
     rebalance: bool = True  # Eqs. 20-24; off leaves the plain contrasts beside the POT labels
     logit_shift: float = 1.0  # times log class frequency, added to a positive's logit; the paper's sign is -1
-    class_weight: Annotated[float, Field(ge=0)] = 1.0  # of the class-level loss in the last stage
+    class_weight: Annotated[float, Field(ge=0)] = 1.0  # of the rebalanced class-level loss, Eqs. 21-24
     sample_weight: Fraction = 0.8  # w_v of Eq. 22
     prototype_weight: Fraction = 0.2  # w_t of Eq. 22
     readout: Literal["classifier", "kmeans"] = "classifier"  # where the final labels come from

@@ -23,6 +23,10 @@ def chunks_of(log_p: Any, chunk_rows: int | None) -> Chunks:
     """Row chunks of a tensor, array or memory map; a callable already makes them."""
     if callable(log_p):
         return lambda: (tensor_of(chunk) for chunk in log_p())
+    if not hasattr(log_p, "shape"):
+        raise ValueError(
+            f"log_p must be a tensor, an array or make chunks when called, got {type(log_p).__name__}"
+        )
     if log_p.ndim != 2 or 0 in log_p.shape:
         raise ValueError(f"log_p must be a non-empty (n, k) matrix, got shape {tuple(log_p.shape)}")
     rows = chunk_rows or max(1, CHUNK_ENTRIES // log_p.shape[1])

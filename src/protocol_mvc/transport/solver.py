@@ -35,10 +35,11 @@ class Transport(NamedTuple):
         logits = (torch.nn.functional.pad(log_p, (0, 1)) + self.potentials) / self.epsilon
         return torch.softmax(logits, dim=1)[:, :-1]
 
-    def plan(self, log_p: Any, row_weights: Tensor | None = None) -> Tensor:
-        """The plan T (n, k) for all rows: their split times their weight, 1 / n by default."""
+    def plan(self, log_p: Any, row_weights: Any = None) -> Tensor:
+        """The plan T (n, k) for all rows: their split times their weight, scaled as in `solve`."""
         split = self.split(log_p)
-        return split / len(split) if row_weights is None else split * row_weights[:, None]
+        weight = split.new_ones(len(split)) if row_weights is None else tensor_of(row_weights).to(split)
+        return split * (weight / weight.sum())[:, None]
 
 
 def solve(
@@ -67,7 +68,7 @@ def solve(
     where the virtual column :math:`\xi` takes the mass that is left behind (Eqs. 15, 29-38). The optimal
     plan is :math:`T_{ij} = r_i\, softmax_j((g_j + \log P_{ij}) / \epsilon)` for K + 1 potentials g that
     maximise a concave dual, so only these are iterated, in the log domain: nothing overflows, and memory is
-    that of a chunk of rows.
+    that of a chunk of rows and a few numbers per row.
 
     Args:
         log_p: log-probabilities (n, k) of any float type as a tensor, array or memory map; or a callable
