@@ -110,3 +110,8 @@ def test_row_slices_cover_all_rows_in_bounded_steps(monkeypatch, make):
     slices = list(row_slices(x))
     assert [i for s in slices for i in range(10)[s]] == list(range(10))
     assert all((s.stop - s.start) * 4 * 8 <= 100 for s in slices)
+
+
+def test_masked_arrays_are_refused():
+    with pytest.raises(ValueError, match="View 'a' is a masked array"):
+        as_matrix(np.ma.masked_array(np.ones((2, 2)), np.eye(2)), "a")

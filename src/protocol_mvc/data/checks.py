@@ -40,6 +40,8 @@ def as_matrix(view: Any, name: str) -> Matrix:
     """
     if view is None:
         raise ValueError(f"View {name!r} is None: leave it out, or mark its missing rows with NaN.")
+    if np.ma.isMaskedArray(view):
+        raise ValueError(f"View {name!r} is a masked array: fill it, with NaN in the rows that are missing.")
     try:
         array = view.detach().cpu().numpy() if hasattr(view, "detach") else view
         matrix = check_array(array, accept_sparse="csr", ensure_all_finite=False, input_name=name)
