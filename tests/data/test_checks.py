@@ -114,4 +114,4 @@ def test_row_slices_cover_all_rows_in_bounded_steps(monkeypatch, make):
 
 def test_masked_arrays_are_refused():
     with pytest.raises(ValueError, match="View 'a' is a masked array"):
-        as_matrix(np.ma.masked_array(np.ones((2, 2)), np.eye(2)), "a")
+        as_matrix(np.ma.masked_array(np.ones((2, 2)), np.eye(2, dtype=bool)), "a")
