@@ -4,7 +4,7 @@ VENV   ?= .venv
 JOBS   ?= 2
 BIN    := $(VENV)/bin
 
-.PHONY: help demo test test-all lint type format bench bench-transport check clean
+.PHONY: help demo test test-all lint type format bench bench-studies bench-report bench-transport check clean
 .NOTPARALLEL: # two pips must not write one environment
 
 help: ## list the verbs
@@ -33,10 +33,18 @@ format: $(VENV)/dev.stamp ## rewrite the sources in the project's format
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+BENCH = $(BIN)/protocol-mvc bench
+
 bench: $(VENV)/viz.stamp ## run and record the benchmark of the README
-	$(BIN)/protocol-mvc bench run --methods kmeans,kmeans-best-view,protocol --datasets digits --ratios 0.1
-	$(BIN)/protocol-mvc bench run --methods kmeans,protocol --datasets hdigit --ratios 0.9
-	$(BIN)/protocol-mvc bench ablation --dataset hdigit --ratio 0.1
+	$(BENCH) --methods kmeans,kmeans-best-view,protocol --datasets digits --ratios 0.1
+	$(BENCH) --methods kmeans,protocol --datasets hdigit --ratios 0.9
+	$(BENCH) ablation --datasets hdigit --ratios 0.1
+
+bench-studies: $(VENV)/viz.stamp ## run, record and draw the paper's other studies on the digits
+	for study in balanced convergence sensitivity tsne; do $(BENCH) $$study || exit 1; done
+
+bench-report: $(VENV)/viz.stamp ## make the tables of docs/benchmarks.md anew from the records
+	$(BENCH) report --update docs/benchmarks.md
 
 bench-transport: $(VENV)/test.stamp ## measure the transport solver beside others and record it
 	for study in agreement rivals memmap epoch grid random; do \

@@ -44,10 +44,12 @@ RULES = {
     "methods": Rule(TENSORS | {"assignment", "training", "data", "runtime"}),
     "estimator": Rule(BELOW_ESTIMATOR),
     "report": Rule(BELOW_REPORT),
-    "bench": Rule(BELOW_REPORT),
-    "cli": Rule(BELOW_CLI),
+    "bench": Rule(BELOW_REPORT | {"report"}),
+    "cli_options": Rule(BELOW_CLI),
+    "cli_bench": Rule(BELOW_CLI | {"cli_options"}),
+    "cli": Rule(BELOW_CLI | {"cli_options", "cli_bench"}),
     "__main__": Rule(frozenset({"cli"})),
-    "__init__": Rule(BELOW_CLI | {"cli"}),
+    "__init__": Rule(BELOW_CLI | {"cli_options", "cli_bench", "cli"}),
 }
 # In these folders files do not import one another, but for the one named and those of their own family
 # (sem.py, sem_config.py, ...); the __init__ of the folder gathers them all.

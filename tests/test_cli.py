@@ -1,17 +1,15 @@
 """The command: results on stdout, messages on stderr, exit code 2 for what it does not know."""
 
 import functools
-import json
 import re
 import subprocess
 import sys
 
-import numpy as np
 import pytest
 from tests.examples import blobs, tiny
 from typer.testing import CliRunner
 
-from protocol_mvc import bench, cli
+from protocol_mvc import cli
 from protocol_mvc.data import as_views
 
 VIEWS, TRUTH = blobs()
@@ -22,25 +20,13 @@ def run(*words: str):
 
 
 @pytest.fixture
-def cheap(monkeypatch):
-    """Small data, and a method that costs nothing, under the names of the ablation too."""
-    calls: list[int] = []
-
-    def method(views, n_clusters, seed, truth):
-        calls.append(seed)
-        return np.arange(len(views)) % n_clusters
-
-    def load(name, *, ratio, seed):
-        return as_views(VIEWS), TRUTH
-
-    monkeypatch.setattr(bench, "METHODS", dict.fromkeys(["cheap", *bench.ABLATION], method))
-    monkeypatch.setattr(bench, "load", load)
-    monkeypatch.setattr(cli, "load", load)
+def small(monkeypatch):
+    """Small data and a small method."""
+    monkeypatch.setattr(cli, "load", lambda name, *, ratio, seed: (as_views(VIEWS), TRUTH))
     monkeypatch.setattr(cli, "PROTOCOL", functools.partial(tiny))
-    return calls
 
 
-def test_demo_prints_tables_and_draws_a_picture(cheap, tmp_path):
+def test_demo_prints_tables_and_draws_a_picture(small, tmp_path):
     picture = tmp_path / "demo.png"
     result = run("demo", "--picture", str(picture))
     assert result.exit_code == 0
@@ -56,7 +42,7 @@ def cells(table: str) -> list[str]:
     return [cell.strip() for line in table.splitlines() for cell in re.split(r"│|\s{2,}", line)]
 
 
-def test_demo_without_matplotlib_says_how_to_get_the_picture(cheap, tmp_path, monkeypatch):
+def test_demo_without_matplotlib_says_how_to_get_the_picture(small, tmp_path, monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     result = run("demo", "--picture", str(tmp_path / "demo.png"))
     assert result.exit_code == 0
@@ -67,65 +53,6 @@ def test_demo_without_matplotlib_says_how_to_get_the_picture(cheap, tmp_path, mo
 @pytest.mark.parametrize("ratio", ["0", "1.5", "-1", "x"])
 def test_demo_refuses_an_impossible_ratio(ratio: str):
     assert run("demo", "--ratio", ratio).exit_code == 2
-
-
-def test_bench_run_records_and_tabulates(cheap, tmp_path):
-    path = tmp_path / "runs.jsonl"
-    words = (
-        "bench",
-        "run",
-        "--methods",
-        "cheap",
-        "--ratios",
-        "0.1,none",
-        "--seeds",
-        "0,1",
-        "--records",
-        str(path),
-    )
-    result = run(*words)
-    assert result.exit_code == 0
-    records = [json.loads(line) for line in path.read_text().splitlines()]
-    assert [(record["ratio"], record["seed"]) for record in records] == [
-        (0.1, 0),
-        (None, 0),
-        (0.1, 1),
-        (None, 1),
-    ]
-    assert "cheap" in cells(result.stdout)
-    assert "seed 1" in result.stderr
-    assert "seed 1" not in result.stdout
-    assert run(*words).stdout == result.stdout
-    assert len(cheap) == 4
-
-
-def test_bench_ablation_runs_its_three_methods(cheap, tmp_path):
-    result = run(
-        "bench", "ablation", "--dataset", "digits", "--seeds", "3", "--records", str(tmp_path / "a.jsonl")
-    )
-    assert result.exit_code == 0
-    assert set(bench.ABLATION) <= set(cells(result.stdout))
-    assert cheap == [3, 3, 3]
-
-
-@pytest.mark.parametrize(
-    ("words", "says"),
-    [
-        (["--methods", "cheap,magic"], "unknown method 'magic'"),
-        (["--methods", "cheap", "--datasets", "secrets"], "unknown data set 'secrets'"),
-        (["--methods", "cheap", "--seeds", "0,one"], "seeds are numbers"),
-        (["--methods", "cheap", "--ratios", "half"], "ratios are numbers"),
-        (["--colour"], "No such option"),
-    ],
-)
-def test_unknown_words_are_usage_errors(cheap, tmp_path, words: list[str], says: str):
-    path = tmp_path / "runs.jsonl"
-    result = run("bench", "run", *words, "--records", str(path))
-    assert result.exit_code == 2
-    assert says in result.stderr
-    assert result.stdout == ""
-    assert cheap == []
-    assert not path.exists()
 
 
 def test_without_words_the_command_explains_itself():
@@ -146,9 +73,7 @@ def test_a_missing_data_set_is_one_sentence_and_exit_code_3(monkeypatch, tmp_pat
     monkeypatch.setenv("PROTOCOL_DATA", str(tmp_path))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(
-        "sys.argv", ["protocol-mvc", "bench", "run", "--datasets", "hdigit", "--records", "r.jsonl"]
-    )
+    monkeypatch.setattr("sys.argv", ["protocol-mvc", "bench", "--datasets", "hdigit", "--records", "r.jsonl"])
     with pytest.raises(SystemExit) as stop:
         cli.main()
     assert stop.value.code == 3

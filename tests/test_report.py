@@ -5,7 +5,17 @@ import pytest
 from rich.console import Console
 from tests.examples import TINY, blobs, tiny
 
-from protocol_mvc.report import COLUMNS, draw_fit, score_table, size_table, summary
+from protocol_mvc.report import (
+    COLUMNS,
+    can_draw,
+    draw_fit,
+    grouped,
+    ratio_text,
+    score_table,
+    size_table,
+    spread,
+    summary,
+)
 
 VIEWS, TRUTH = blobs()
 
@@ -75,3 +85,24 @@ def test_a_loss_that_is_always_zero_can_be_drawn(tmp_path):
     model = tiny(config=TINY.model_copy(update={"label_weight": 0.0})).fit(VIEWS)
     draw_fit(model, TRUTH, tmp_path / "fit.png")
     assert (tmp_path / "fit.png").stat().st_size > 0
+
+
+def test_records_are_grouped_by_data_ratio_and_method():
+    groups = grouped([record("a"), record("b"), record("a", seed=1)])
+    assert {key: len(group) for key, group in groups.items()} == {("d", 0.1, "a"): 2, ("d", 0.1, "b"): 1}
+
+
+def test_one_value_has_no_spread():
+    assert spread([0.25]) == "0.250"
+    assert spread([0.2, 0.4]) == "0.300±0.100"
+    assert spread([1, 3], 0) == "2±1"
+
+
+def test_a_ratio_is_short_and_none_is_a_dash():
+    assert [ratio_text(ratio) for ratio in (0.1, 1.0, None)] == ["0.1", "1", "-"]
+
+
+def test_drawing_needs_matplotlib(monkeypatch):
+    assert can_draw()
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    assert not can_draw()

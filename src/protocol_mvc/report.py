@@ -1,5 +1,6 @@
 """Results as people want them: tables and a picture."""
 
+import importlib.util
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -13,15 +14,21 @@ from sklearn.manifold import TSNE
 
 Labels = npt.NDArray[np.int64]
 Record = dict[str, Any]
+Group = tuple[str, float | None, str]  # data set, ratio, method
 
 COLUMNS = {"acc": "ACC", "nmi": "NMI", "pur": "PUR", "recall": "recall", "tail": "tail"}
 
 
-def summary(records: Iterable[Record]) -> list[Record]:
-    """Mean and standard deviation of every score and the mean seconds, per data set, ratio and method."""
-    groups: dict[tuple[Any, ...], list[Record]] = defaultdict(list)
+def grouped(records: Iterable[Record]) -> dict[Group, list[Record]]:
+    """The records of each data set, ratio and method, in the order they come."""
+    groups: dict[Group, list[Record]] = defaultdict(list)
     for record in records:
         groups[record["dataset"], record["ratio"], record["method"]].append(record)
+    return dict(groups)
+
+
+def summary(records: Iterable[Record]) -> list[Record]:
+    """Mean and standard deviation of every score and the mean seconds, per data set, ratio and method."""
     return [
         {
             **dict(zip(("dataset", "ratio", "method"), key, strict=True)),
@@ -30,8 +37,19 @@ def summary(records: Iterable[Record]) -> list[Record]:
             "mean": {name: float(np.mean([r["scores"][name] for r in group])) for name in COLUMNS},
             "sd": {name: float(np.std([r["scores"][name] for r in group])) for name in COLUMNS},
         }
-        for key, group in groups.items()
+        for key, group in grouped(records).items()
     ]
+
+
+def spread(values: Sequence[float], digits: int = 3) -> str:
+    """The mean, with the standard deviation where there are several values."""
+    deviation = f"±{np.std(values):.{digits}f}" if len(values) > 1 else ""
+    return f"{np.mean(values):.{digits}f}{deviation}"
+
+
+def ratio_text(ratio: float | None) -> str:
+    """An imbalance ratio as tables show it; a dash for data as they are."""
+    return "-" if ratio is None else f"{ratio:g}"
 
 
 def score_table(records: Iterable[Record], title: str) -> Table:
@@ -39,13 +57,10 @@ def score_table(records: Iterable[Record], title: str) -> Table:
     table = Table(title=title, box=SIMPLE_HEAD)
     for header in ("data", "R", "method", "seeds", *COLUMNS.values(), "seconds"):
         table.add_column(header, no_wrap=True, justify="left" if header in ("data", "method") else "right")
-    for row in summary(records):
-        spread = row["seeds"] > 1
-        cells = [f"{row['mean'][n]:.3f}" + (f"±{row['sd'][n]:.3f}" if spread else "") for n in COLUMNS]
-        ratio = "-" if row["ratio"] is None else f"{row['ratio']:g}"
-        table.add_row(
-            row["dataset"], ratio, row["method"], str(row["seeds"]), *cells, f"{row['seconds']:.1f}"
-        )
+    for (dataset, ratio, method), group in grouped(records).items():
+        cells = [spread([r["scores"][name] for r in group]) for name in COLUMNS]
+        seconds = np.mean([r["seconds"] for r in group])
+        table.add_row(dataset, ratio_text(ratio), method, str(len(group)), *cells, f"{seconds:.1f}")
     return table
 
 
@@ -59,6 +74,11 @@ def size_table(perceived: Iterable[float], found: Iterable[int], true: Iterable[
     table.add_row("labelled", *(str(size) for size in labelled))
     table.add_row("true", *(str(size) for size in sorted(true, reverse=True)))
     return table
+
+
+def can_draw() -> bool:
+    """Whether matplotlib, an optional dependency, is there."""
+    return importlib.util.find_spec("matplotlib") is not None
 
 
 def draw_fit(model: Any, truth: Labels, path: Path) -> None:

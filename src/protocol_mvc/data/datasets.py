@@ -2,66 +2,25 @@
 
 import hashlib
 import os
+import zlib
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import IO, Any
+from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
 
+from protocol_mvc.data.catalogue import DATASETS, Dataset
 from protocol_mvc.data.checks import is_sparse, row_slices
 from protocol_mvc.data.digits import load_digits_views
 from protocol_mvc.data.imbalance import imbalanced_subset
+from protocol_mvc.data.matlab import read_mat
 from protocol_mvc.data.views import Views, as_views
 
-__all__ = ["DATASETS", "Dataset", "data_hash", "find", "load", "names"]
+__all__ = ["DATASETS", "Dataset", "available", "data_hash", "find", "load", "names"]
 
-
-class Dataset(NamedTuple):
-    """A named set: the hash of its file (empty if it comes with the library) and what it is."""
-
-    sha256: str
-    description: str
-
-
-DATASETS = {
-    "bbcsport": Dataset(
-        "ffe0493e0495fa8528007a97d064508fd2cc4c743aa2af7e4becd403a9a757d4",
-        "Sport news, two views of term counts, five classes of unequal size.",
-    ),
-    "bdgp": Dataset(
-        "fa90cb83d1a52baa683133ce4d13cedff8d27788eaa25edf5bf48a7f5cbe73de",
-        "Drosophila embryos, image and text features.",
-    ),
-    "caltech101_7_rc": Dataset(
-        "1fd8922c5d5ce9f1aaeac62b467aa0fde2d5790e1ee15ce916d23c0952cd0b8e",
-        "Caltech101-7, six re-extracted image features, seven classes of unequal size.",
-    ),
-    "caltech_5v_rc": Dataset(
-        "68e6e39dbfcddd3bdfefacd584cc38f8571037b8f0251865f2930db0499342c9",
-        "Caltech-101 images, five re-extracted features, a stand-in for Caltech-5V.",
-    ),
-    "digits": Dataset("", "The 8 x 8 digits of scikit-learn, four views computed here; needs no file."),
-    "fashion": Dataset(
-        "7453b11127858cfa832a0b61c054014f6b658600aee802681584b173bc69fb56",
-        "Fashion-MNIST, three images of one class as three views.",
-    ),
-    "handwritten": Dataset(
-        "9b64cd471ab3f45836b619bc37b840753dc947d94a84d09874cbaf657740617b",
-        "UCI multiple features, six descriptions of handwritten digits.",
-    ),
-    "hdigit": Dataset(
-        "c5a620353a0965f79b08e0ed174b6daa0261c245b949e5f2ed885925a4d8f8a6",
-        "MNIST and USPS digits as raw pixels.",
-    ),
-    "mnist_usps": Dataset(
-        "778f9a4a106f38c7aa93b45634ddc8cb8ed988d30ab3c63e26f580ef27bf5741",
-        "MNIST and USPS digits, both 28 x 28.",
-    ),
-    "synthetic3d": Dataset(
-        "a558ea21535fa2c35e275238b9e76b84304c551bf6cc5ec18d71429077709eea",
-        "Three views of three features, for quick tests.",
-    ),
-}
+Folder = str | os.PathLike[str] | None
 
 
 def names() -> list[str]:
@@ -69,8 +28,13 @@ def names() -> list[str]:
     return sorted(DATASETS)
 
 
+def available(folder: Folder = None) -> list[str]:
+    """Return the names that `load` finds here: those that need no file, and those whose file is there."""
+    return [name for name in names() if not DATASETS[name].has_file or any(_found(name, folder))]
+
+
 def load(
-    name: str, *, ratio: float | None = None, seed: int = 0, folder: str | os.PathLike[str] | None = None
+    name: str, *, ratio: float | None = None, seed: int = 0, folder: Folder = None
 ) -> tuple[Views, NDArray[np.int64]]:
     """Return the views and labels of a named set, in shuffled order.
 
@@ -83,9 +47,9 @@ def load(
     Raises:
         ValueError: If the name is unknown or the file is not the expected one.
         FileNotFoundError: If the file is nowhere to be found.
+        ModuleNotFoundError: If the file is a `.mat` of v7.3 and h5py is not installed.
     """
-    sha256 = _entry(name).sha256
-    views, labels = _read(find(name, folder), sha256) if sha256 else load_digits_views()
+    views, labels = _read(find(name, folder), name) if _entry(name).has_file else load_digits_views()
     if ratio is None:
         rows = np.random.default_rng(seed).permutation(len(labels))
     else:
@@ -93,24 +57,28 @@ def load(
     return views[rows], labels[rows]
 
 
-def find(name: str, folder: str | os.PathLike[str] | None = None) -> Path:
+def find(name: str, folder: Folder = None) -> Path:
     """Return the path of the file of a named set.
 
-    Looks in `folder` alone if given, else in $PROTOCOL_DATA, the user's cache and `../shared/data`.
+    Looks in `folder` alone if given, else in $PROTOCOL_DATA, the user's cache and `../shared/data`, for the
+    `.npz` file and, if the set is one of the paper's, a `.mat` file. Case, hyphens and underscores of the
+    file's name do not matter.
 
     Raises:
         ValueError: If the name is unknown or stands for no file.
         FileNotFoundError: If the file is in none of these.
     """
-    if not _entry(name).sha256:
+    entry = _entry(name)
+    if not entry.has_file:
         raise ValueError(f"Data set {name!r} comes with the library and has no file: use `load({name!r})`.")
-    paths = [place / f"{name}.npz" for place in ([Path(folder)] if folder else _folders())]
-    for path in paths:
-        if path.is_file():
-            return path
-    looked = ", ".join(str(path) for path in paths)
+    for path in _found(name, folder):
+        return path
+    files = [f"{name}.npz", *(f"{stem}.mat" for stem in entry.alternatives)]
+    sizes = f" It has {entry.sizes}." if entry.dims else ""
+    places = " or ".join(map(str, _folders(folder)))
     raise FileNotFoundError(
-        f"Data set {name!r} is at none of {looked}: put the file there, or name its folder in PROTOCOL_DATA."
+        f"Data set {name!r} is not here. What it is: {entry.description}{sizes} No {' or '.join(files)} was "
+        f"found in {places}: put the file there, or name its folder in PROTOCOL_DATA."
     )
 
 
@@ -120,25 +88,84 @@ def _entry(name: str) -> Dataset:
     return DATASETS[name]
 
 
-def _folders() -> list[Path]:
+def _folders(folder: Folder = None) -> list[Path]:
+    if folder:
+        return [Path(folder)]
     chosen = os.environ.get("PROTOCOL_DATA")
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     return [*([Path(chosen)] if chosen else []), cache / "protocol_mvc", Path("..") / "shared" / "data"]
 
 
-def _read(path: Path, sha256: str) -> tuple[Views, NDArray[np.int64]]:
-    """Return the contents of an `.npz` file with arrays `view_0`, `view_1`, ... and `labels`."""
+def _found(name: str, folder: Folder) -> Iterator[Path]:
+    """Yield the files that may hold a set, `.npz` first, since its contents can be verified."""
+    entry = _entry(name)
+    stems = {_plain(stem) for stem in (name, *entry.alternatives)}
+    for place in _folders(folder):
+        files = sorted(
+            path for path in (place.iterdir() if place.is_dir() else ()) if _plain(path.stem) in stems
+        )
+        for suffix in (".npz", *([".mat"] if entry.dims else [])):
+            yield from (path for path in files if path.suffix.lower() == suffix and path.is_file())
+
+
+def _plain(stem: str) -> str:
+    """Return the part of a file's name that does not depend on taste."""
+    return stem.lower().replace("-", "").replace("_", "").replace(" ", "")
+
+
+def _read(path: Path, name: str) -> tuple[Views, NDArray[np.int64]]:
+    entry = _entry(name)
+    if path.suffix.lower() == ".mat":
+        arrays, _, labels = read_mat(path)
+        return _checked(path, entry, arrays, labels)
     with path.open("rb") as file:
-        found = hashlib.file_digest(file, "sha256").hexdigest()
-        if found != sha256:
-            raise ValueError(
-                f"File {path} has sha256 {found} but {sha256} is expected: it is damaged or another version, "
-                "so fetch it again."
-            )
-        file.seek(0)
+        if entry.sha256:
+            _verify(file, path, entry.sha256)
+        return _checked(path, entry, *_read_arrays(file, path))
+
+
+def _verify(file: IO[bytes], path: Path, sha256: str) -> None:
+    found = hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type]
+    if found != sha256:
+        raise ValueError(
+            f"File {path} has sha256 {found} but {sha256} is expected: it is damaged or another version, "
+            "so fetch it again."
+        )
+    file.seek(0)
+
+
+def _read_arrays(file: IO[bytes], path: Path) -> tuple[list[Any], NDArray[np.int64]]:
+    """Return the contents of an `.npz` file with arrays `view_0`, `view_1`, ... and `labels`."""
+    try:
         with np.load(file, allow_pickle=False) as arrays:
-            views = as_views([arrays[f"view_{v}"] for v in range(len(arrays.files) - 1)])
-            return views, arrays["labels"].astype(np.int64)
+            views = [arrays[f"view_{v}"] for v in range(len(arrays.files) - 1)]
+            return views, np.unique(arrays["labels"], return_inverse=True)[1].astype(np.int64)
+    except (OSError, ValueError, TypeError, KeyError, EOFError, BadZipFile, zlib.error) as error:
+        raise ValueError(
+            f"File {path} cannot be read as arrays view_0, view_1, ... and labels ({error}): fetch it again "
+            "or save it anew with `numpy.savez`."
+        ) from error
+
+
+def _checked(
+    path: Path, entry: Dataset, arrays: list[Any], labels: NDArray[np.int64] | None
+) -> tuple[Views, NDArray[np.int64]]:
+    """Return the contents of a file, unless their sizes are not those of the set."""
+    if labels is None:
+        raise ValueError(f"File {path} holds no labels: add them under the name Y, one number per sample.")
+    try:
+        views = as_views(arrays)
+        if entry.surplus and views.dims == tuple(dim + entry.surplus for dim in entry.dims):
+            views = as_views([array[:, : -entry.surplus] for array in arrays])
+    except ValueError as error:
+        raise ValueError(f"File {path}: {error}") from error
+    found = entry._replace(samples=len(views), classes=len(np.unique(labels)), dims=views.dims)
+    if len(labels) != len(views) or (entry.dims and found != entry):
+        raise ValueError(
+            f"File {path} holds {found.sizes} and {len(labels)} labels, but expected are {entry.sizes} and "
+            "as many labels as samples: it is another version of the set, so fetch the one of the paper."
+        )
+    return views, labels
 
 
 def data_hash(views: Views) -> str:

@@ -1,0 +1,166 @@
+"""The paper's studies beside the main tables; each makes the records that `run_missing` keeps."""
+
+from collections.abc import Callable, Iterator
+from itertools import product
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from sklearn.manifold import TSNE
+
+from protocol_mvc import metrics
+from protocol_mvc.assignment import separation
+from protocol_mvc.bench.methods import ALIGNED, DEFAULT, Fields, fitted
+from protocol_mvc.bench.records import Record
+from protocol_mvc.bench.runs import Unit, class_recalls, scored, thirds
+from protocol_mvc.data import Views, data_hash, fit_scalings, imbalanced_subset, load, scaled_rows
+from protocol_mvc.data.batches import Source
+from protocol_mvc.estimator import PROTOCOL, make_config
+from protocol_mvc.methods.base import Inferred, infer_all
+from protocol_mvc.methods.protocol import Protocol
+from protocol_mvc.nn.seeded import build
+from protocol_mvc.runtime import fresh_seed, resolve_device
+from protocol_mvc.training import Epoch, train
+
+Labels = npt.NDArray[np.int64]
+Features = npt.NDArray[np.float32]
+Look = Callable[[Protocol, Source, Epoch], None]
+
+TEST_SHARE = 0.2  # of the smallest class, taken from every class
+MOST_POINTS = 1000  # of a map
+# Pairs of fields, as the paper's figures have them; the default is added where a grid lacks it.
+GRIDS: dict[str, dict[str, tuple[float, ...]]] = {
+    "temperatures": {
+        "temperature_feature": (0.1, 0.3, 0.5, 0.7, 1.0),
+        "temperature_class": (0.1, 0.3, 0.5, 0.7, 1.0),
+    },
+    "labels": {"mix": (0.1, 0.3, 0.5, 0.7, 0.9), "mass_start": (0.1, 0.3, 0.5, 0.7, 0.9)},
+}
+
+
+def balanced(unit: Unit, config: Fields) -> Record:
+    """Fit to imbalanced data, predict samples that it has not seen, equally many of each class."""
+    views, truth = load(unit.dataset, ratio=None, seed=unit.seed)
+    test, rest = balanced_split(truth)
+    kept = rest if unit.ratio is None else rest[imbalanced_subset(truth[rest], unit.ratio, unit.seed)]
+    model = fitted(unit.method, views[kept], unit.seed, config, truth[kept])
+    found = model.predict(views[test])
+    recalls = class_recalls(truth[test], found, sizes_of=truth[kept])
+    return {
+        "data": data_hash(views[kept]),
+        "samples": len(kept),
+        "test_samples": len(test),
+        "train_scores": scored(truth[kept], model.labels_),
+        "scores": scored(truth[test], found) | thirds(recalls["recalls"]),
+        **recalls,
+    }
+
+
+def balanced_split(truth: Labels) -> tuple[Labels, Labels]:
+    """Rows of a test part with equally many samples of each class, the first ones, and all other rows."""
+    sizes = np.bincount(np.unique(truth, return_inverse=True)[1])
+    each = max(1, round(TEST_SHARE * int(sizes.min())))
+    if sizes.min() <= each:
+        raise ValueError(
+            f"the smallest class has {sizes.min()} samples: none is left to train on, so add some"
+        )
+    test = np.sort(np.concatenate([np.flatnonzero(truth == label)[:each] for label in np.unique(truth)]))
+    return test, np.setdiff1d(np.arange(len(truth)), test)
+
+
+def convergence(unit: Unit, config: Fields) -> Record:
+    """Loss of every epoch, and the scores of the labels that training would give if it stopped there."""
+    views, truth = load(unit.dataset, ratio=unit.ratio, seed=unit.seed)
+    curve: list[Record] = []
+
+    def look(method: Protocol, source: Source, epoch: Epoch) -> None:
+        labels = stopped(method, source, epoch).log_proba.argmax(1).numpy()
+        score = {"acc": metrics.accuracy(truth, labels), "nmi": metrics.nmi(truth, labels)}
+        values = {"loss": sum(epoch.losses.values()), **score}
+        curve.append({"stage": epoch.stage, **{name: round(value, 4) for name, value in values.items()}})
+
+    watch(views, len(np.unique(truth)), unit.seed, config, look)
+    return {"data": data_hash(views), "samples": len(views), "curve": curve}
+
+
+def maps(unit: Unit, config: Fields) -> Record:
+    """Maps in two dimensions: of the scaled views side by side, and of the features after every stage."""
+    views, truth = load(unit.dataset, ratio=unit.ratio, seed=unit.seed)
+    scalings = fit_scalings(views)
+    raw = [scaled_rows(views, v, slice(None), scaling) for v, scaling in enumerate(scalings)]
+    features: dict[str, Features] = {"views": np.hstack(raw)}
+
+    def look(method: Protocol, source: Source, epoch: Epoch) -> None:
+        if epoch.epoch + 1 == lengths[epoch.stage]:
+            features[epoch.stage] = infer_all(method, source).embedding.numpy()
+
+    lengths: dict[str, int] = {}
+    watch(views, len(np.unique(truth)), unit.seed, config, look, lengths)
+    shown = np.random.default_rng(unit.seed).permutation(len(views))[:MOST_POINTS]
+    return {
+        "data": data_hash(views),
+        "samples": len(views),
+        "separation": {name: round(separation(x, truth), 4) for name, x in features.items()},
+        "truth": truth[shown].tolist(),
+        "maps": {name: _flat(x[shown], unit.seed) for name, x in features.items()},
+    }
+
+
+def _flat(x: Features, seed: int) -> list[list[float]]:
+    perplexity = min(30.0, (len(x) - 1) / 3)
+    place: Features = TSNE(init="pca", perplexity=perplexity, random_state=seed).fit_transform(x)
+    return [[round(float(value), 1) for value in point] for point in place]
+
+
+def watch(
+    views: Views,
+    n_clusters: int,
+    seed: int,
+    config: Fields,
+    look: Look,
+    lengths: dict[str, int] | None = None,
+) -> Protocol:
+    """Train as `PROTOCOL.fit` does, looking at the method after every epoch; looking changes nothing.
+
+    Args:
+        views: The data.
+        n_clusters: Number of clusters.
+        seed: Seed of the method.
+        config: Fields of its config.
+        look: Called after every epoch.
+        lengths: Filled with the number of epochs of each stage before the training begins.
+    """
+    device = resolve_device("auto")
+    generator = torch.Generator().manual_seed(fresh_seed(seed))
+    scalings = fit_scalings(views)
+    chosen = make_config(dict(config))
+    method = build(lambda: Protocol(chosen, list(views.dims), n_clusters), generator).to(device)
+    source = Source(views, scalings, batch_size=PROTOCOL().batch_size, device=device)
+    stages = method.stages()
+    if lengths is not None:
+        lengths |= {stage.name: stage.duration.epochs(source.n_batches) for stage in stages}
+    train(method, stages, source, generator, lambda epoch: look(method, source, epoch))
+    return method.eval().requires_grad_(False)
+
+
+def stopped(method: Protocol, source: Source, epoch: Epoch) -> Inferred:
+    """What the method would say if its training ended with this epoch, read out from a copy of it."""
+    early = not epoch.stage.startswith("rebalance")
+    config = make_config({**dict(method.config), **(ALIGNED if early else {})})
+    dims = list(source.views.dims)
+    copy = build(lambda: Protocol(config, dims, method.n_clusters), torch.Generator()).to(source.device)
+    copy.load_state_dict(method.state_dict())
+    if early:
+        copy.prior.fill_(1 / method.n_clusters)  # nothing is perceived yet, and a transport needs some prior
+    read_out = copy.eval().stages()[-1].begin
+    if read_out is not None:
+        read_out(source, torch.Generator().manual_seed(0))
+    return infer_all(copy, source)
+
+
+def grid(name: str) -> Iterator[dict[str, Any]]:
+    """All combinations of a pair of fields, the first varying slowest; the default is among them."""
+    fields = {field: sorted({*values, DEFAULT[field]}) for field, values in GRIDS[name].items()}
+    for values in product(*fields.values()):
+        yield dict(zip(fields, values, strict=True))

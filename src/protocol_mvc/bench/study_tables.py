@@ -1,0 +1,129 @@
+"""The records of the studies as tables."""
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from protocol_mvc.bench import tables
+from protocol_mvc.bench.methods import config_of
+from protocol_mvc.bench.records import Record
+from protocol_mvc.bench.runs import Unit, is_run, key
+from protocol_mvc.bench.studies import GRIDS
+from protocol_mvc.bench.tables import NONE, Row, Section, Table, newest, sources
+from protocol_mvc.report import Group, grouped, ratio_text, spread
+
+SETTLED = 0.01  # a curve has settled when it stays this near to its end
+
+
+def balanced(records: Sequence[Record]) -> Section:
+    """Scores on the imbalanced training data and on the balanced test part."""
+    runs = newest(records, "balanced")
+    note = "Fitted to an imbalanced set; the test part has unseen samples, equally many of each class."
+    return Section("Balanced test", [balanced_table(runs)] if runs else [], [note, *sources(runs)])
+
+
+def balanced_table(runs: Iterable[Record]) -> Table:
+    """One row per data set, ratio and method."""
+    header = ("data", "R", "method", "train ACC", "train NMI", "test ACC", "test NMI", "test tail", "seeds")
+    return Table("Train and test", header, [_balanced_row(*item) for item in grouped(runs).items()])
+
+
+def _balanced_row(group: Group, runs: list[Record]) -> Row:
+    dataset, ratio, method = group
+    shown = [
+        ("train_scores", "acc"),
+        ("train_scores", "nmi"),
+        *(("scores", n) for n in ("acc", "nmi", "tail")),
+    ]
+    means = (spread([r[part][name] for r in runs]) for part, name in shown)
+    return (dataset, ratio_text(ratio), method, *means, str(len(runs)))
+
+
+def convergence(records: Sequence[Record]) -> Section:
+    """What every stage reaches, and when the accuracy settles."""
+    runs = newest(records, "convergence")
+    note = (
+        "Scores of the labels that training would give if it stopped after the stage. Settled is the first "
+        f"epoch from which ACC stays within {SETTLED} of its last value."
+    )
+    return Section("Convergence", [convergence_table(runs)] if runs else [], [note, *sources(runs)])
+
+
+def convergence_table(runs: Iterable[Record]) -> Table:
+    """One row per data set, ratio, method and stage."""
+    header = ("data", "R", "method", "stage", "until epoch", "loss", "ACC", "NMI", "settled", "seeds")
+    rows = [row for item in grouped(runs).items() for row in _convergence_rows(*item)]
+    return Table("By stage", header, rows)
+
+
+def _convergence_rows(group: Group, runs: list[Record]) -> Iterable[Row]:
+    dataset, ratio, method = group
+    stages = list(dict.fromkeys(epoch["stage"] for epoch in runs[0]["curve"]))
+    for stage in stages:
+        number = max(i for i, epoch in enumerate(runs[0]["curve"]) if epoch["stage"] == stage)
+        means = (spread([r["curve"][number][name] for r in runs]) for name in ("loss", "acc", "nmi"))
+        last = stage == stages[-1]
+        when = spread([settled([e["acc"] for e in r["curve"]]) for r in runs], 0) if last else ""
+        yield (dataset, ratio_text(ratio), method, stage, str(number + 1), *means, when, str(len(runs)))
+
+
+def settled(values: Sequence[float]) -> int:
+    """The first epoch, counted from 1, from which the values stay near to the last one."""
+    far = np.flatnonzero(np.abs(np.asarray(values) - values[-1]) > SETTLED)
+    return int(far[-1]) + 2 if len(far) else 1
+
+
+def separation_table(record: Record) -> Table:
+    """How far apart the true classes are in every map of a record, from -1 to 1."""
+    rows: list[Row] = [(name, f"{value:.3f}") for name, value in record["separation"].items()]
+    data = tables.title(record["dataset"], record["ratio"])
+    return Table(f"Separation of the true classes, {data}", ("stage", "separation"), rows)
+
+
+def sensitivity(records: Sequence[Record]) -> Section:
+    """A grid of accuracies for every pair of fields, data set and ratio."""
+    chosen = {name: _on_grid(records, name) for name in GRIDS}
+    found = [table for name, runs in chosen.items() for table in sensitivity_tables(runs, name)]
+    runs = [run for each in chosen.values() for run in each]
+    return Section("Sensitivity", found, ["Mean ACC over the seeds.", *sources(runs)])
+
+
+def _on_grid(records: Iterable[Record], name: str) -> list[Record]:
+    """The last record of every cell: today's config but for the fields of the grid."""
+    latest: dict[tuple[Unit, Row], Record] = {}
+    for record in records:
+        if is_run(record) and record.get("study") == "sensitivity" and _differs_by(record, name):
+            latest[key(record), _cell(record, name)] = record
+    return list(latest.values())
+
+
+def _differs_by(record: Record, name: str) -> bool:
+    changed = {field: record["config"].get(field) for field in GRIDS[name]}
+    return bool(record["config"] == config_of(record["method"]) | changed)
+
+
+def _cell(record: Record, name: str) -> Row:
+    return tuple(f"{record['config'][field]:g}" for field in GRIDS[name])
+
+
+def sensitivity_tables(runs: Iterable[Record], name: str) -> Iterable[Table]:
+    """For every data set, ratio and method: the first field down, the second across."""
+    down, across = GRIDS[name]
+    for (dataset, ratio, method), group in grouped(runs).items():
+        values = accuracies(group, name)
+        left, top = ({cell[i]: None for cell in values} for i in (0, 1))
+        header = (f"{down} \\ {across}", *sorted(top, key=float))
+        rows = [
+            (i, *(spread(values[i, j]) if (i, j) in values else NONE for j in header[1:]))
+            for i in sorted(left, key=float)
+        ]
+        yield Table(f"{tables.title(dataset, ratio)}, {method}", header, rows)
+
+
+def accuracies(runs: Iterable[Record], name: str) -> dict[tuple[str, str], list[float]]:
+    """The accuracies of the seeds in every cell of a grid."""
+    values: dict[tuple[str, str], list[float]] = {}
+    for run in runs:
+        down, across = _cell(run, name)
+        values.setdefault((down, across), []).append(run["scores"]["acc"])
+    return values

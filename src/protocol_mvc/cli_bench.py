@@ -1,0 +1,212 @@
+"""The commands of the benchmark: runs, the paper's studies, and their report."""
+
+from collections.abc import Callable, Iterable
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from protocol_mvc import report
+from protocol_mvc.bench import figures, render, studies, study_tables, tables
+from protocol_mvc.bench.methods import ABLATION, METHODS
+from protocol_mvc.bench.records import Record
+from protocol_mvc.bench.runs import Run, Unit, cluster, run_missing
+from protocol_mvc.cli_options import (
+    FIGURES,
+    PATTERNS,
+    RESULTS,
+    chosen_changes,
+    chosen_units,
+    draw_if_possible,
+    each,
+    err,
+    known,
+    out,
+    read_records,
+    refuse_options,
+    single,
+)
+from protocol_mvc.data import names
+
+app = typer.Typer(help="Measured runs, recorded as JSON lines.", invoke_without_command=True)
+SECTIONS: dict[str, Callable[[list[Record]], tables.Section]] = {
+    "main": tables.main,
+    "ablation": tables.ablation,
+    "tails": tables.tails,
+    "balanced": study_tables.balanced,
+    "convergence": study_tables.convergence,
+    "sensitivity": study_tables.sensitivity,
+    "speed": tables.speed,
+}
+
+Methods = Annotated[str, typer.Option(help=f"Among {', '.join(METHODS)}; separated by commas.")]
+Dataset = Annotated[str, typer.Option(help=f"One of {', '.join(names())}.")]
+Datasets = Annotated[str, typer.Option(help=f"Among {', '.join(names())}; separated by commas.")]
+Ratio = Annotated[str, typer.Option(help='Imbalance ratio; "none" takes the data as they are.')]
+Ratios = Annotated[str, typer.Option(help='Imbalance ratios; "none" takes the data as they are.')]
+Seeds = Annotated[str, typer.Option(help="Seeds, separated by commas.")]
+Changes = Annotated[
+    list[str] | None, typer.Option("--set", help="field=value of the config; may be repeated.")
+]
+Records = Annotated[Path, typer.Option(help="File of records; runs that it has are not repeated.")]
+Picture = Annotated[Path, typer.Option(help="Where the picture goes.")]
+Sources = Annotated[list[str], typer.Option(help="Files of records, or patterns; may be repeated.")]
+
+
+class Format(StrEnum):
+    """How a report is written."""
+
+    text = "text"
+    markdown = "markdown"
+    html = "html"
+
+
+RENDER = {Format.text: render.text, Format.markdown: render.markdown, Format.html: render.html}
+
+
+@app.callback()
+def bench(
+    context: typer.Context,
+    methods: Methods = "kmeans,protocol",
+    datasets: Datasets = "digits",
+    ratios: Ratios = "0.1",
+    seeds: Seeds = "0,1,2",
+    changes: Changes = None,
+    records: Records = RESULTS / "runs.jsonl",
+) -> None:
+    """Run methods on data sets; a run that was cut off continues where it stopped."""
+    if context.invoked_subcommand is not None:
+        refuse_options(context)
+        return
+    wanted = chosen_units(methods, datasets, ratios, seeds)
+    rows = _collect(wanted, records, chosen_changes(changes, wanted))
+    out.print(report.score_table(rows, f"Mean over seeds, from {records}"))
+
+
+@app.command()
+def ablation(
+    datasets: Datasets = "hdigit",
+    ratios: Ratios = "0.1",
+    seeds: Seeds = "0,1,2",
+    changes: Changes = None,
+    records: Records = RESULTS / "ablation.jsonl",
+) -> None:
+    """The paper's ablation: base, with POT labels, with POT labels and rebalanced losses."""
+    wanted = chosen_units(",".join(ABLATION), datasets, ratios, seeds)
+    out.print(
+        render.rich_table(tables.ablation_table(_collect(wanted, records, chosen_changes(changes, wanted))))
+    )
+
+
+@app.command()
+def tails(records: Sources = PATTERNS) -> None:
+    """Recall of head, medium and tail classes of every method, from records."""
+    typer.echo(render.text([tables.tails(read_records(records))], out.width), nl=False)
+
+
+@app.command()
+def balanced(
+    methods: Methods = "kmeans,protocol",
+    datasets: Datasets = "digits",
+    ratios: Ratios = "0.1,0.5,0.9",
+    seeds: Seeds = "0,1,2",
+    changes: Changes = None,
+    records: Records = RESULTS / "balanced.jsonl",
+) -> None:
+    """Fit to imbalanced data, predict a balanced test part that was set apart."""
+    wanted = chosen_units(methods, datasets, ratios, seeds)
+    rows = _collect(wanted, records, chosen_changes(changes, wanted), "balanced", studies.balanced)
+    out.print(render.rich_table(study_tables.balanced_table(rows)))
+
+
+@app.command()
+def convergence(
+    dataset: Dataset = "digits",
+    ratio: Ratio = "0.1",
+    seeds: Seeds = "0,1,2",
+    changes: Changes = None,
+    records: Records = RESULTS / "convergence.jsonl",
+    picture: Picture = FIGURES / "convergence.png",
+) -> None:
+    """Loss, ACC and NMI after every epoch, as if training stopped there."""
+    wanted = _one_place(dataset, ratio, seeds)
+    rows = _collect(wanted, records, chosen_changes(changes, wanted), "convergence", studies.convergence)
+    out.print(render.rich_table(study_tables.convergence_table(rows)))
+    draw_if_possible(lambda: figures.draw_convergence(rows, picture), picture)
+
+
+@app.command()
+def sensitivity(
+    grids: Annotated[str, typer.Option(help=f"Among {', '.join(studies.GRIDS)}.")] = ",".join(studies.GRIDS),
+    dataset: Dataset = "digits",
+    ratio: Ratio = "0.1",
+    seeds: Seeds = "0",
+    changes: Changes = None,
+    records: Records = RESULTS / "sensitivity.jsonl",
+    picture: Picture = FIGURES / "sensitivity.png",
+) -> None:
+    """ACC over a grid of the two temperatures, and of the mix and the first mass."""
+    chosen = each(grids, str, "grid")
+    known(chosen, studies.GRIDS, "grid")
+    wanted = _one_place(dataset, ratio, seeds)
+    given = chosen_changes(changes, wanted)
+    rows: dict[str, list[Record]] = {name: [] for name in chosen}
+    for name in chosen:
+        for cell in studies.grid(name):
+            rows[name] += _collect(wanted, records, given | cell, "sensitivity")
+        for table in study_tables.sensitivity_tables(rows[name], name):
+            out.print(render.rich_table(table))
+    draw_if_possible(lambda: figures.draw_sensitivity(rows, picture), picture)
+
+
+@app.command()
+def tsne(
+    dataset: Dataset = "digits",
+    ratio: Ratio = "0.1",
+    seed: Annotated[int, typer.Option(help="Seed of the data and of the method.")] = 0,
+    changes: Changes = None,
+    records: Records = RESULTS / "tsne.jsonl",
+    picture: Picture = FIGURES / "tsne.png",
+) -> None:
+    """A map of the views and of the features after every stage, coloured by truth."""
+    wanted = _one_place(dataset, ratio, str(seed))
+    (row,) = _collect(wanted, records, chosen_changes(changes, wanted), "tsne", studies.maps)
+    out.print(render.rich_table(study_tables.separation_table(row)))
+    draw_if_possible(lambda: figures.draw_maps(row, picture), picture)
+
+
+@app.command("report")
+def write_report(
+    records: Sources = PATTERNS,
+    format: Format = Format.text,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="File; else the terminal.")] = None,
+    update: Annotated[Path | None, typer.Option(help="Page whose generated parts are made anew.")] = None,
+) -> None:
+    """The paper's tables beside ours, from records."""
+    found = read_records(records)
+    sections = {name: make(found) for name, make in SECTIONS.items()}
+    if update is not None:
+        update.write_text(render.fill(update.read_text(encoding="utf-8"), sections), encoding="utf-8")
+        err.print(f"Updated: {update}")
+    elif output is None:
+        typer.echo(RENDER[format](list(sections.values())), nl=False)
+    else:
+        output.write_text(RENDER[format](list(sections.values())), encoding="utf-8")
+        err.print(f"Report: {output}")
+
+
+def _one_place(dataset: str, ratio: str, seeds: str) -> list[Unit]:
+    return chosen_units("protocol", single(dataset, "data set"), single(ratio, "ratio"), seeds)
+
+
+def _collect(
+    wanted: Iterable[Unit], path: Path, changes: dict[str, Any], study: str | None = None, run: Run = cluster
+) -> list[Record]:
+    rows = []
+    for record in run_missing(wanted, path, changes, study=study, run=run):
+        rows.append(record)
+        shown = {name: record["scores"][name] for name in report.COLUMNS} if "scores" in record else "done"
+        unit = f"{record['dataset']} R={record['ratio']} {record['method']} seed {record['seed']}"
+        err.print(f"{unit}: {shown}", soft_wrap=True)
+    return rows

@@ -1,0 +1,29 @@
+"""Small data, quick methods and made-up records, shared by the tests of the benchmark."""
+
+from typing import Any
+
+from tests.examples import SMALL
+
+from protocol_mvc.bench.methods import config_of
+from protocol_mvc.bench.records import Record
+from protocol_mvc.report import COLUMNS
+
+QUICK = SMALL | {"rounds": 1}  # changes that make a fit take a moment
+SCORES = (*COLUMNS, "head", "medium")
+
+
+def record(method: str = "protocol", value: float = 0.5, **parts: Any) -> Record:
+    """A record of today's config in which every score has one value."""
+    usual = {
+        "method": method,
+        "dataset": "digits",
+        "ratio": 0.1,
+        "seed": 0,
+        "config": config_of(method),
+        "commit": "abc1234",
+        "machine": "x",
+        "samples": 100,
+        "seconds": 2.0,
+        "scores": dict.fromkeys(SCORES, value),
+    }
+    return usual | parts
