@@ -15,8 +15,10 @@ from sklearn.neighbors import NearestNeighbors
 
 Features = npt.NDArray[np.floating]
 Labels = npt.NDArray[np.int64]
+Edges = tuple[Labels, Labels]
 
 MICRO_PER_CLUSTER = (3, 4, 6, 8)  # micro-clusters per cluster; each gives candidates of its own
+REPEATS = 2  # of the micro-clusters of every size: more candidates make agreement mean more
 NEIGHBOURS = 15
 SUPPORT = 5  # samples that make a cluster believable
 MOST_ROWS = 5000  # rows in the neighbour graph; the others follow their micro-cluster
@@ -28,25 +30,45 @@ def kmeans(x: Features, n_clusters: int, seed: int) -> Labels:
     return labels
 
 
-def perceive(x: Features, n_clusters: int, seed: int) -> Labels:
+def perceive(x: Features, n_clusters: int, seed: int, n_views: int = 1) -> Labels:
     """The candidate that agrees most with the others, by mean normalised mutual information.
 
-    Candidates with a cluster of fewer than `SUPPORT` samples, mostly outliers, are used only if all have one.
+    Args:
+        x: features (n, n_views d), those of the views side by side.
+        n_clusters: number of clusters.
+        seed: of the micro-clusters.
+        n_views: in how many parts the features come.
     """
-    every = list(_candidates(x, n_clusters, np.random.default_rng(seed)))
-    candidates = [c for c in every if np.bincount(c, minlength=n_clusters).min() >= SUPPORT] or every
-    agreement = np.zeros((len(candidates), len(candidates)))
-    for i, first in enumerate(candidates):
-        for j, second in enumerate(candidates[:i]):
+    return most_agreed(candidates(x, n_clusters, seed, n_views))
+
+
+def candidates(x: Features, n_clusters: int, seed: int, n_views: int = 1) -> list[Labels]:
+    """Assignments by micro-clusters of several sizes, each joined in several ways.
+
+    Those with a cluster of fewer than `SUPPORT` samples, mostly outliers, are kept only if all have one.
+    """
+    every = list(_candidates(x, n_clusters, np.random.default_rng(seed), n_views))
+    return [c for c in every if np.bincount(c, minlength=n_clusters).min() >= SUPPORT] or every
+
+
+def most_agreed(assignments: list[Labels]) -> Labels:
+    """The one with the largest mean normalised mutual information with the others; the first of several."""
+    agreement = np.zeros((len(assignments), len(assignments)))
+    for i, first in enumerate(assignments):
+        for j, second in enumerate(assignments[:i]):
             agreement[i, j] = agreement[j, i] = normalized_mutual_info_score(first, second)
-    return candidates[int(agreement.sum(1).argmax())]
+    return assignments[int(agreement.sum(1).argmax())]
 
 
-def _candidates(x: Features, n_clusters: int, rng: np.random.Generator) -> Iterator[Labels]:
-    """Micro-clusters of several sizes, joined in two ways."""
+def _candidates(x: Features, n_clusters: int, rng: np.random.Generator, n_views: int) -> Iterator[Labels]:
+    """Joins along the edges of all views together, of each view on its own, and by linkage.
+
+    Views of one and the same item complete each other, so their joint distance is best. Where a view shows
+    another item of the same group, its neighbours are evidence of their own, and their edges add up.
+    """
     sample = np.sort(rng.permutation(len(x))[:MOST_ROWS])
-    edges = _neighbour_pairs(x[sample])
-    for factor in MICRO_PER_CLUSTER:
+    graphs = _graphs(x[sample], n_views)
+    for factor in MICRO_PER_CLUSTER * REPEATS:
         n_micro = min(factor * n_clusters, len(x))
         if n_micro <= n_clusters:
             yield kmeans(x, n_clusters, int(rng.integers(2**31)))
@@ -55,8 +77,19 @@ def _candidates(x: Features, n_clusters: int, rng: np.random.Generator) -> Itera
         if len(centers) <= n_clusters:
             yield micro
             continue
-        yield _join_by_edges(micro[sample], edges, len(centers), n_clusters)[micro]
+        for edges in graphs:
+            yield _join_by_edges(micro[sample], edges, len(centers), n_clusters)[micro]
         yield _join_by_linkage(centers, n_clusters)[micro]
+
+
+def _graphs(x: Features, n_views: int) -> list[Edges]:
+    """The neighbour graph of all features, and the union of those of the views."""
+    joint = _neighbour_pairs(x)
+    if n_views == 1:
+        return [joint]
+    each = [_neighbour_pairs(part) for part in np.split(x, n_views, axis=1)]
+    rows, near = zip(*each, strict=True)
+    return [joint, (np.concatenate(rows), np.concatenate(near))]
 
 
 def _micro_clusters(x: Features, n_micro: int, seed: int) -> tuple[Labels, Features]:
@@ -68,14 +101,14 @@ def _micro_clusters(x: Features, n_micro: int, seed: int) -> tuple[Labels, Featu
     return micro.astype(np.int64), model.cluster_centers_[found]
 
 
-def _neighbour_pairs(x: Features) -> tuple[Labels, Labels]:
+def _neighbour_pairs(x: Features) -> Edges:
     """Rows and their nearest rows by cosine, as two index arrays."""
     k = min(NEIGHBOURS, len(x) - 1)
     near = NearestNeighbors(n_neighbors=k, metric="cosine").fit(x).kneighbors(return_distance=False)
     return np.repeat(np.arange(len(x)), k), near.ravel()
 
 
-def _join_by_edges(micro: Labels, edges: tuple[Labels, Labels], n_micro: int, n_clusters: int) -> Labels:
+def _join_by_edges(micro: Labels, edges: Edges, n_micro: int, n_clusters: int) -> Labels:
     """Join the pair of groups with the most edges between them / sqrt(product of sizes) until K remain."""
     pairs = (micro[edges[0]], micro[edges[1]])
     cross = coo_array((np.ones(len(pairs[0])), pairs), shape=(n_micro, n_micro)).toarray()

@@ -101,7 +101,7 @@ class PROTOCOL(TransformerMixin, ClusterMixin, BaseEstimator):
         method = build(lambda: Protocol(config, list(views.dims), self.n_clusters), generator).to(device)
         source = Source(views, scalings, batch_size=self.batch_size, device=device)
         stages = method.stages()
-        epochs = sum(stage.duration.epochs(source.n_batches) for stage in stages)
+        epochs = sum(stage.epochs for stage in stages)
         with progress_bar(epochs, visible=self.verbose > 0) as advance:
             history = train(method, stages, source, generator, lambda epoch: advance(epoch.stage))
         # Only now: a fit that failed leaves the estimator as it was.

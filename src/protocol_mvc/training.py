@@ -1,8 +1,9 @@
 """The one training loop. It knows stages and steps, but no loss."""
 
 import time
-from collections.abc import Callable, Iterable
-from typing import Any, Literal, NamedTuple
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain, islice
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -11,28 +12,20 @@ from protocol_mvc.data.batches import Batch, Source
 
 Losses = dict[str, Tensor]
 Step = Callable[[Batch, float, Any], Losses]
-
-
-class Duration(NamedTuple):
-    """How long a stage lasts: in passes over the data, or in optimisation steps rounded to whole passes."""
-
-    length: int
-    unit: Literal["epochs", "steps"] = "epochs"
-
-    def epochs(self, n_batches: int) -> int:
-        """Passes over data of so many batches; a stage of at least one step has at least one."""
-        return self.length if self.unit == "epochs" else -(-self.length // n_batches)
+Prepare = Callable[[Source, torch.Generator, float, Any], Any]
 
 
 class Stage(NamedTuple):
     """A part of the training: what happens before it, before every epoch, and for every batch."""
 
     name: str
-    duration: Duration = Duration(0)
+    epochs: int = 0
     step: Step | None = None  # (batch, progress, context) -> loss terms by name
     learning_rate: float = 1e-3
-    begin: Callable[[Source, torch.Generator], None] | None = None  # once, before the first epoch
-    prepare: Callable[[Source, torch.Generator, float], Any] | None = None  # every epoch; gives the context
+    begin: Callable[[Source, torch.Generator], Any] | None = None  # once, first; False leaves the stage out
+    prepare: Prepare | None = None  # before every epoch, with what `begin` returned; gives the context
+    least_steps: int = 1  # in an epoch, which then sees small data several times
+    most_steps: int | None = None  # in an epoch, which then sees a random part of large data
 
 
 class Epoch(NamedTuple):
@@ -58,19 +51,26 @@ def train(
     """Run the stages in order; progress goes from 0 to 1 within each, so schedules are functions of it."""
     history: list[Epoch] = []
     for stage in stages:
-        if stage.begin is not None:
-            stage.begin(source, generator)
+        begun = stage.begin(source, generator) if stage.begin else None
+        if begun is False:
+            continue
         optimiser = torch.optim.Adam(module.parameters(), lr=stage.learning_rate, fused=True)
-        epochs = stage.duration.epochs(source.n_batches)
-        for number in range(epochs):
+        for number in range(stage.epochs):
             started = time.perf_counter()
-            progress = number / max(epochs - 1, 1)
-            context = stage.prepare(source, generator, progress) if stage.prepare else None
-            losses = _run_epoch(stage, optimiser, source.shuffled(generator), progress, context)
+            progress = number / max(stage.epochs - 1, 1)
+            context = stage.prepare(source, generator, progress, begun) if stage.prepare else None
+            losses = _run_epoch(stage, optimiser, _batches(stage, source, generator), progress, context)
             history.append(Epoch(stage.name, number, time.perf_counter() - started, losses))
             _check_finite(history[-1])
             on_epoch(history[-1])
     return history
+
+
+def _batches(stage: Stage, source: Source, generator: torch.Generator) -> Iterator[Batch]:
+    """The batches of one epoch: whole passes over the data until there are enough, cut where there are."""
+    passes = -(-stage.least_steps // source.n_batches)
+    every = chain.from_iterable(source.shuffled(generator) for _ in range(passes))
+    return islice(every, stage.most_steps)
 
 
 def _run_epoch(

@@ -139,7 +139,7 @@ def watch(
     source = Source(views, scalings, batch_size=PROTOCOL().batch_size, device=device)
     stages = method.stages()
     if lengths is not None:
-        lengths |= {stage.name: stage.duration.epochs(source.n_batches) for stage in stages}
+        lengths |= {stage.name: stage.epochs for stage in stages}
     train(method, stages, source, generator, lambda epoch: look(method, source, epoch))
     return method.eval().requires_grad_(False)
 

@@ -8,6 +8,7 @@ Count = Annotated[int, Field(ge=0)]
 Width = Annotated[int, Field(ge=1)]
 Positive = Annotated[float, Field(gt=0)]
 Fraction = Annotated[float, Field(ge=0, le=1)]
+NotNegative = Annotated[float, Field(ge=0)]
 
 
 class ProtocolConfig(BaseModel):
@@ -25,18 +26,20 @@ class ProtocolConfig(BaseModel):
         "feature"  # what the classifier sees: H^v, or Z^v as in the paper
     )
 
-    unit: Literal["epochs", "steps"] = "epochs"  # of the three lengths
-    reconstruct_length: Count = 60
-    align_length: Count = 20
+    reconstruct_length: Count = 60  # epochs
+    align_length: Count = 15  # epochs
+    align_twins: bool = False  # also where the views show the same items; see `pairing`
     rounds: Count = 2  # of perceiving and rebalancing
-    rebalance_length: Count = 10  # of each round
+    rebalance_length: Count = 10  # epochs of each round
+    reconstruct_steps: Width = 8  # least in an epoch of reconstruction, which sees small data several times
+    most_steps: Width | None = 16  # in an epoch of any stage, which then sees a part of large data
     reconstruct_rate: Positive = 1e-3
-    align_rate: Positive = 3e-4
+    align_rate: Positive = 1e-3
     rebalance_rate: Positive = 3e-4
 
     temperature_feature: Positive = 0.5  # tau_f of Eqs. 19-20
     temperature_class: Positive = 1.0  # tau_l of Eqs. 21 and 28
-    structure_weight: Annotated[float, Field(ge=0)] = 0.0  # of MSE(Z^v, S^v), which the released code adds
+    structure_weight: NotNegative = 0.0  # of MSE(Z^v, S^v), which the released code adds
 
     mix: Fraction = 0.5  # share of the consensus in the mixed prediction
     epsilon: Positive = 0.1  # entropic regularisation of the transport
@@ -44,15 +47,17 @@ class ProtocolConfig(BaseModel):
     mass_start: Annotated[float, Field(gt=0, le=1)] = 0.1  # lambda base of Eq. 16
     mass_end: Annotated[float, Field(gt=0, le=1)] = 1.0  # lambda max of Eq. 16
     prior: Literal["perceived", "uniform"] = "perceived"  # class sizes the transport starts from
+    trust: Fraction = 0.4  # first part of a round, in which the perceived assignment itself is learned
     label_scope: Literal["all", "batch"] = "all"  # samples that share one transport
     double_softmax: bool = False  # feed softmax(P_hat) to the transport, as the released code does
 
-    label_weight: Annotated[float, Field(ge=0)] = 1.0  # of the cross-entropy with the POT labels, Eq. 11
+    label_weight: NotNegative = 1.0  # of the cross-entropy with the POT labels, Eq. 11
     label_loss: Literal["each", "mixed"] = "each"  # every prediction learns the labels, or their mixture does
     label_shift: float = 1.0  # times log class frequency, added to the logits that learn the labels
+    twins_weight: NotNegative = 0.1  # of both contrasts in stage 3, where the views show the same items
     rebalance: bool = True  # Eqs. 20-24; off leaves the plain contrasts beside the POT labels
     logit_shift: float = 1.0  # times log class frequency, added to a positive's logit; the paper's sign is -1
-    class_weight: Annotated[float, Field(ge=0)] = 1.0  # of the rebalanced class-level loss, Eqs. 21-24
+    class_weight: NotNegative = 1.0  # of the rebalanced class-level loss, Eqs. 21-24
     sample_weight: Fraction = 0.8  # w_v of Eq. 22
     prototype_weight: Fraction = 0.2  # w_t of Eq. 22
     readout: Literal["classifier", "kmeans"] = "classifier"  # where the final labels come from
@@ -73,15 +78,19 @@ PRESETS = {
         classify="latent",
         reconstruct_length=200,
         align_length=100,
+        align_twins=True,
         rounds=1,
         rebalance_length=100,
-        align_rate=1e-3,
+        reconstruct_steps=1,
+        most_steps=None,
         rebalance_rate=1e-3,
         kl_weight=0.1,
         prior="uniform",
+        trust=0.0,
         label_scope="batch",
         label_loss="mixed",
         label_shift=0.0,
+        twins_weight=1.0,
         readout="kmeans",
     ),
 }

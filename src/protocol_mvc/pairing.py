@@ -1,0 +1,74 @@
+"""Do the views show the same item, or different items of the same group?"""
+
+import math
+from itertools import combinations
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.decomposition import PCA
+
+Features = npt.NDArray[np.floating]
+Mask = npt.NDArray[np.bool_]
+
+MOST_ROWS = 4000  # half of them to learn from, half to test on
+COMPONENTS = 50  # of each view
+SHARED = 20  # directions in which two views are compared
+FEWEST_ROWS = 20  # that have both views of a pair
+
+
+def group_information(n_clusters: int) -> float:
+    r"""The most that K groups can tell of one view from another, in nats: :math:`\log K + 1`.
+
+    If views share the group alone, the partner of an item ranks anywhere among the members of its group. For
+    a group of n_k of n items the mean of :math:`\log(n / rank)` is then :math:`\log(n / n_k) + 1`, and over
+    all items at most the entropy of the groups + 1.
+    """
+    return math.log(n_clusters) + 1
+
+
+def shared_information(views: list[Features], mask: Mask | None, seed: int) -> float:
+    r"""How well an item seen in one view is recognised in another, in nats: mean :math:`\log(n / rank)`.
+
+    Canonical correlations are learned from half of the items; for each item of the other half, all of that
+    half are ranked by their similarity in the other view. Guessing gives 1. The mean is over all pairs of
+    views; a single view, and views with hardly any item in common, tell nothing: infinity.
+
+    Args:
+        views: features (n, d) of each view.
+        mask: which item has which view (n, V); None where all are there.
+        seed: of the halves.
+    """
+    rng = np.random.default_rng(seed)
+    found = []
+    for a, b in combinations(range(len(views)), 2):
+        both = np.arange(len(views[a])) if mask is None else np.flatnonzero(mask[:, a] & mask[:, b])
+        rows = rng.permutation(both)[:MOST_ROWS]
+        if len(rows) >= FEWEST_ROWS:
+            found.append(_recognition(views[a][rows], views[b][rows]))
+    return float(np.mean(found)) if found else math.inf
+
+
+def _recognition(x: Features, y: Features) -> float:
+    """Mean log(n / rank) of the partner, both ways, over the second half of the rows."""
+    half = len(x) // 2
+    x, y = _whitened(x, half), _whitened(y, half)
+    left, strength, right = np.linalg.svd(x[:half].T @ y[:half])
+    weight = strength[:SHARED]
+    similarity = (
+        _unit(x[half:] @ (left[:, :SHARED] * weight)) @ _unit(y[half:] @ (right[:SHARED].T * weight)).T
+    )
+    own = np.diagonal(similarity)
+    ranks = np.concatenate([(similarity > own[:, None]).sum(1), (similarity > own).sum(0)]) + 1
+    return float(np.mean(np.log(len(own) / ranks)))
+
+
+def _whitened(x: Features, half: int) -> Features:
+    """Components of equal variance, learned from the first half of the rows."""
+    model = PCA(min(COMPONENTS, half, x.shape[1]), whiten=True, svd_solver="full").fit(x[:half])
+    whitened: Features = np.nan_to_num(model.transform(x))  # a constant view has no variance to divide by
+    return whitened
+
+
+def _unit(x: Features) -> Features:
+    scaled: Features = x / np.maximum(np.linalg.norm(x, axis=1, keepdims=True), np.finfo(np.float32).tiny)
+    return scaled
