@@ -30,7 +30,7 @@ def kmeans(x: Features, n_clusters: int, seed: int) -> Labels:
     return labels
 
 
-def perceive(x: Features, n_clusters: int, seed: int, n_views: int = 1) -> Labels:
+def perceive(x: Features, n_clusters: int, seed: int, n_views: int = 1, *, twins: bool = True) -> Labels:
     """The candidate that agrees most with the others, by mean normalised mutual information.
 
     Args:
@@ -38,16 +38,19 @@ def perceive(x: Features, n_clusters: int, seed: int, n_views: int = 1) -> Label
         n_clusters: number of clusters.
         seed: of the micro-clusters.
         n_views: in how many parts the features come.
+        twins: whether the views show the same items, not different ones of the same group.
     """
-    return most_agreed(candidates(x, n_clusters, seed, n_views))
+    return most_agreed(candidates(x, n_clusters, seed, n_views, twins=twins))
 
 
-def candidates(x: Features, n_clusters: int, seed: int, n_views: int = 1) -> list[Labels]:
+def candidates(
+    x: Features, n_clusters: int, seed: int, n_views: int = 1, *, twins: bool = True
+) -> list[Labels]:
     """Assignments by micro-clusters of several sizes, each joined in several ways.
 
     Those with a cluster of fewer than `SUPPORT` samples, mostly outliers, are kept only if all have one.
     """
-    every = list(_candidates(x, n_clusters, np.random.default_rng(seed), n_views))
+    every = list(_candidates(x, n_clusters, np.random.default_rng(seed), n_views, twins))
     return [c for c in every if np.bincount(c, minlength=n_clusters).min() >= SUPPORT] or every
 
 
@@ -60,14 +63,12 @@ def most_agreed(assignments: list[Labels]) -> Labels:
     return assignments[int(agreement.sum(1).argmax())]
 
 
-def _candidates(x: Features, n_clusters: int, rng: np.random.Generator, n_views: int) -> Iterator[Labels]:
-    """Joins along the edges of all views together, of each view on its own, and by linkage.
-
-    Views of one and the same item complete each other, so their joint distance is best. Where a view shows
-    another item of the same group, its neighbours are evidence of their own, and their edges add up.
-    """
+def _candidates(
+    x: Features, n_clusters: int, rng: np.random.Generator, n_views: int, twins: bool
+) -> Iterator[Labels]:
+    """Joins along the edges of neighbour graphs, and by linkage where a joint distance means something."""
     sample = np.sort(rng.permutation(len(x))[:MOST_ROWS])
-    graphs = _graphs(x[sample], n_views)
+    graphs = _graphs(x[sample], n_views, twins)
     for factor in MICRO_PER_CLUSTER * REPEATS:
         n_micro = min(factor * n_clusters, len(x))
         if n_micro <= n_clusters:
@@ -79,17 +80,26 @@ def _candidates(x: Features, n_clusters: int, rng: np.random.Generator, n_views:
             continue
         for edges in graphs:
             yield _join_by_edges(micro[sample], edges, len(centers), n_clusters)[micro]
-        yield _join_by_linkage(centers, n_clusters)[micro]
+        if twins:
+            yield _join_by_linkage(centers, n_clusters)[micro]
 
 
-def _graphs(x: Features, n_views: int) -> list[Edges]:
-    """The neighbour graph of all features, and the union of those of the views."""
+def _graphs(x: Features, n_views: int, twins: bool) -> list[Edges]:
+    """Graphs to join along: of all features together, and of the views each on its own.
+
+    Views of the same item complete each other, so each graph makes candidates of its own. Where a view shows
+    another item of the same group, its neighbours are evidence of their own, and all edges add up.
+    """
     joint = _neighbour_pairs(x)
     if n_views == 1:
         return [joint]
     each = [_neighbour_pairs(part) for part in np.split(x, n_views, axis=1)]
-    rows, near = zip(*each, strict=True)
-    return [joint, (np.concatenate(rows), np.concatenate(near))]
+    return [joint, _union(each)] if twins else [_union([joint] * n_views + each)]
+
+
+def _union(graphs: list[Edges]) -> Edges:
+    rows, near = zip(*graphs, strict=True)
+    return np.concatenate(rows), np.concatenate(near)
 
 
 def _micro_clusters(x: Features, n_micro: int, seed: int) -> tuple[Labels, Features]:

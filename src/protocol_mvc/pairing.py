@@ -1,6 +1,7 @@
 """Do the views show the same item, or different items of the same group?"""
 
 import math
+from collections.abc import Sequence
 from itertools import combinations
 
 import numpy as np
@@ -26,7 +27,7 @@ def group_information(n_clusters: int) -> float:
     return math.log(n_clusters) + 1
 
 
-def shared_information(views: list[Features], mask: Mask | None, seed: int) -> float:
+def shared_information(views: Sequence[Features], mask: Mask | None, seed: int) -> float:
     r"""How well an item seen in one view is recognised in another, in nats: mean :math:`\log(n / rank)`.
 
     Canonical correlations are learned from half of the items; for each item of the other half, all of that
@@ -54,18 +55,24 @@ def _recognition(x: Features, y: Features) -> float:
     x, y = _whitened(x, half), _whitened(y, half)
     left, strength, right = np.linalg.svd(x[:half].T @ y[:half])
     weight = strength[:SHARED]
-    similarity = (
-        _unit(x[half:] @ (left[:, :SHARED] * weight)) @ _unit(y[half:] @ (right[:SHARED].T * weight)).T
-    )
-    own = np.diagonal(similarity)
-    ranks = np.concatenate([(similarity > own[:, None]).sum(1), (similarity > own).sum(0)]) + 1
-    return float(np.mean(np.log(len(own) / ranks)))
+    left, right = left[:, : len(weight)] * weight, right[: len(weight)].T * weight
+    similarity = _unit(x[half:] @ left) @ _unit(y[half:] @ right).T
+    ranks = np.concatenate([_ranks(similarity), _ranks(similarity.T)])
+    return float(np.mean(np.log(len(similarity) / ranks)))
+
+
+def _ranks(similarity: Features) -> Features:
+    """The place of the diagonal in each row, from 1; among equals the middle one, as if by guessing."""
+    own = np.diagonal(similarity)[:, None]
+    ranks: Features = (similarity > own).sum(1) + ((similarity == own).sum(1) + 1) / 2
+    return ranks
 
 
 def _whitened(x: Features, half: int) -> Features:
     """Components of equal variance, learned from the first half of the rows."""
-    model = PCA(min(COMPONENTS, half, x.shape[1]), whiten=True, svd_solver="full").fit(x[:half])
-    whitened: Features = np.nan_to_num(model.transform(x))  # a constant view has no variance to divide by
+    model = PCA(min(COMPONENTS, half, x.shape[1]), whiten=True, svd_solver="full")
+    with np.errstate(invalid="ignore"):  # a constant view has no variance to divide by
+        whitened: Features = np.nan_to_num(model.fit(x[:half]).transform(x))
     return whitened
 
 

@@ -121,7 +121,10 @@ class Protocol(nn.Module):
         h = infer_all(self, source).embedding
         untrained = number == 0 and bool(self.twins) and not self.config.align_twins
         x = (self._codes(source) if untrained else h).numpy()
-        label = torch.from_numpy(assignment.perceive(x, self.n_clusters, draw_seed(generator), self.n_views))
+        found = assignment.perceive(
+            x, self.n_clusters, draw_seed(generator), self.n_views, twins=bool(self.twins)
+        )
+        label = torch.from_numpy(found)
         member = functional.one_hot(label, self.n_clusters).to(h)  # (n, k)
         self.prior.copy_((member.sum(0) + 1) / (member.sum() + self.n_clusters))
         mean = (member.T @ h).unflatten(1, (-1, self.config.feature)).mean(1)  # over members and views
