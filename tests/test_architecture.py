@@ -26,11 +26,11 @@ class Rule:
 
 
 TENSORS = frozenset({"nn", "transport", "losses"})
-LOWEST = TENSORS | {"runtime", "data", "metrics", "assignment"}
+LOWEST = TENSORS | {"runtime", "data", "metrics", "assignment", "pairing"}
 LOOP = frozenset({"training", "checkpoint"})
 BELOW_ESTIMATOR = LOWEST | LOOP | {"methods"}
 BELOW_REPORT = BELOW_ESTIMATOR | {"estimator"}
-BELOW_CLI = BELOW_REPORT | {"report", "bench", "__init__"}
+BELOW_CLI = BELOW_REPORT | {"assessment", "report", "bench", "__init__"}
 
 # Each part imports only from parts above its own line, so reading downwards never meets a surprise.
 RULES = {
@@ -39,10 +39,12 @@ RULES = {
     "data": Rule(frozenset({"runtime"})),
     **{part: Rule(only_torch=True) for part in sorted(TENSORS)},
     "assignment": Rule(),
+    "pairing": Rule(),
     "training": Rule(frozenset({"runtime", "data"})),
     "checkpoint": Rule(frozenset({"runtime", "data", "training"})),
-    "methods": Rule(TENSORS | {"assignment", "training", "data", "runtime"}),
+    "methods": Rule(TENSORS | {"assignment", "pairing", "training", "data", "runtime"}),
     "estimator": Rule(BELOW_ESTIMATOR),
+    "assessment": Rule(BELOW_ESTIMATOR | {"estimator"}),
     "report": Rule(BELOW_REPORT),
     "bench": Rule(BELOW_REPORT | {"report"}),
     "cli_options": Rule(BELOW_CLI),
@@ -167,6 +169,7 @@ def test_every_module_has_its_test_file(path: Path):
         ("transport.scaling", "import torch\ntorch.distributed.all_reduce(x)"),
         ("training", "from protocol_mvc.methods.base import Method"),
         ("training", "from . import checkpoint"),
+        ("pairing", "from protocol_mvc.assignment import perceive"),
         ("methods.sem", "from protocol_mvc.methods.mflvc import MFLVC"),
         ("methods.sem", "from .mflvc import MFLVC"),
         ("methods.sem", "from . import METHODS"),

@@ -4,10 +4,23 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sklearn.metrics import adjusted_rand_score
-from tests.examples import blobs
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
+from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
+from tests.examples import Labels, blobs
 
-from protocol_mvc.assignment import SUPPORT, kmeans, perceive, separation
+from protocol_mvc.assignment import (
+    MICRO_PER_CLUSTER,
+    REPEATS,
+    SUPPORT,
+    Edges,
+    _graphs,
+    candidates,
+    kmeans,
+    most_agreed,
+    perceive,
+    separation,
+)
 from protocol_mvc.metrics import mean_recall
 
 
@@ -108,3 +121,104 @@ def test_a_cluster_of_outliers_is_not_believed():
     )
     sizes = np.bincount(perceive(np.hstack([x, np.ones((len(x), 1))]), 3, 0))
     assert sizes.min() >= SUPPORT
+
+
+def styles(n_clusters: int, n_views: int = 2, *, size: int = 120, noise: float = 0.05, seed: int = 0):
+    """Groups whose items come in two unlike styles; every view shows another item of the group."""
+    rng = np.random.default_rng(seed)
+    truth = rng.permutation(np.repeat(np.arange(n_clusters), size))
+    shown = [2 * truth + rng.integers(2, size=len(truth)) for _ in range(n_views)]
+    parts = [np.eye(2 * n_clusters)[s] + noise * rng.normal(size=(len(truth), 2 * n_clusters)) for s in shown]
+    return [part / np.linalg.norm(part, axis=1, keepdims=True) for part in parts], truth
+
+
+def components(edges: Edges, n: int) -> Labels:
+    """The connected parts of a graph of n samples."""
+    graph = coo_array((np.ones(len(edges[0])), edges), shape=(n, n))
+    return connected_components(graph)[1].astype(np.int64)
+
+
+@settings(max_examples=4)
+@given(st.integers(0, 50), st.integers(2, 4))
+def test_one_view_is_the_plain_assignment(seed: int, k: int):
+    x = np.hstack(blobs((30, 20, 10), noise=3, seed=seed)[0])
+    np.testing.assert_array_equal(perceive(x, k, seed, n_views=1), perceive(x, k, seed))
+    np.testing.assert_array_equal(most_agreed(candidates(x, k, seed)), perceive(x, k, seed))
+
+
+@settings(max_examples=6)
+@given(st.permutations(range(3)), st.integers(0, 5), st.booleans())
+def test_the_order_of_the_views_does_not_matter_to_separated_groups(order: list[int], seed: int, twins: bool):
+    x, truth = directions((60, 30, 10), noise=0.03)
+    noise = np.random.default_rng(0).normal(size=(3, *x.shape))
+    parts = [x[:, np.roll(np.arange(8), v)] + 0.01 * noise[v] for v in range(3)]
+    labels = perceive(np.hstack([parts[v] for v in order]), 3, seed, 3, twins=twins)
+    assert adjusted_rand_score(truth, labels) == 1
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_neighbours_by_each_view_join_what_the_joint_distance_leaves_apart(seed: int):
+    parts, truth = styles(5, seed=seed)
+    x = np.hstack(parts)
+    joint, each = (components(edges, len(x)) for edges in _graphs(x, 2, twins=True))
+    (summed,) = (components(edges, len(x)) for edges in _graphs(x, 2, twins=False))
+    assert len(set(joint)) == 4 * 5  # one for every pair of styles of a group
+    assert adjusted_rand_score(truth, each) == adjusted_rand_score(truth, summed) == 1
+    assert adjusted_rand_score(truth, perceive(x, 5, seed, 2, twins=False)) == 1
+
+
+def test_edges_of_different_items_add_up_to_those_of_all_views_once_for_every_view():
+    x = np.hstack(styles(2, 3, size=20)[0])
+    (joint,) = _graphs(x, 1, twins=False)
+    _, each = _graphs(x, 3, twins=True)
+    (summed,) = _graphs(x, 3, twins=False)
+    dense = [coo_array((np.ones(len(e[0])), e), shape=(40, 40)).toarray() for e in (joint, each, summed)]
+    np.testing.assert_array_equal(dense[2], 3 * dense[0] + dense[1])
+
+
+@pytest.mark.parametrize("n_views", [1, 2, 4])
+@pytest.mark.parametrize("twins", [True, False])
+def test_every_size_of_micro_clusters_gives_a_candidate_in_every_way(n_views: int, twins: bool):
+    ways = (3 if n_views > 1 else 2) if twins else 1
+    x = np.hstack([directions((60, 40, 20), noise=0.05)[0]] * n_views)
+    found = candidates(x, 3, 0, n_views, twins=twins)
+    assert len(found) == ways * REPEATS * len(MICRO_PER_CLUSTER)
+    assert all(c.shape == (120,) and c.dtype == np.int64 for c in found)
+
+
+@settings(max_examples=6)
+@given(st.lists(st.integers(1, 30), min_size=3, max_size=5), st.integers(1, 2), st.integers(0, 9))
+def test_candidates_are_all_supported_or_all_kept(sizes: list[int], n_views: int, seed: int):
+    x, _ = directions(tuple(sizes), noise=0.1, seed=seed)
+    k = min(3, len(x))
+    smallest = [np.bincount(c, minlength=k).min() for c in candidates(x, k, seed, n_views)]
+    every = (1 + n_views) * REPEATS * len(MICRO_PER_CLUSTER)
+    assert min(smallest) >= SUPPORT or max(smallest) < SUPPORT
+    assert 1 <= len(smallest) <= every
+
+
+def test_the_most_agreed_by_hand():
+    halves = np.repeat([0, 1], 4)
+    nearly = np.array([0, 0, 0, 1, 1, 1, 1, 1])
+    across = np.tile([0, 1], 4)
+    np.testing.assert_array_equal(most_agreed([across, nearly, halves, 1 - halves]), halves)
+
+
+def test_of_several_equally_agreed_the_first_is_taken():
+    first = np.array([0, 1, 1, 0])
+    assert most_agreed([first, 1 - first, first.copy()]) is first
+    assert most_agreed([first]) is first
+
+
+@settings(max_examples=20)
+@given(st.integers(0, 200), st.integers(1, 6), st.integers(2, 4))
+def test_the_most_agreed_is_the_medoid(seed: int, count: int, k: int):
+    rng = np.random.default_rng(seed)
+    assignments = [rng.integers(k, size=25) for _ in range(count)]
+    nmi = normalized_mutual_info_score
+    total = [sum(nmi(a, b) for b in assignments if b is not a) for a in assignments]
+    found = [a is most_agreed(assignments) for a in assignments]
+    assert found.count(True) == 1
+    assert total[found.index(True)] == pytest.approx(max(total))
+    renamed = [rng.permutation(k)[a] for a in assignments]
+    assert total[[a is most_agreed(renamed) for a in renamed].index(True)] == pytest.approx(max(total))

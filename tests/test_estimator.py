@@ -14,10 +14,10 @@ from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV, cross_validate
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
-from tests.examples import TINY, TINY_PAPER, blobs, tiny, with_gaps
+from tests.examples import TINY, TINY_PAPER, blobs, tiny, twins, with_gaps
 
 from protocol_mvc import PROTOCOL, ProtocolConfig, as_views
-from protocol_mvc.bench import cluster_concatenated
+from protocol_mvc.bench.methods import ViewKMeans
 from protocol_mvc.data.batches import BLOCK
 from protocol_mvc.data.imbalance import class_counts
 from protocol_mvc.metrics import mean_recall
@@ -392,10 +392,22 @@ def test_a_fit_without_any_epoch_still_has_labels():
     assert model.n_iter_ == 0
 
 
-def test_lengths_may_be_steps():
-    model = tiny(batch_size=30).set_params(config__unit="steps", config__reconstruct_length=4).fit(VIEWS)
-    stages = [row["stage"] for row in model.history_]
-    assert [stages.count(stage) for stage in ("reconstruct", "align", "rebalance")] == [2, 1, 1]
+def test_views_of_the_same_items_are_not_aligned():
+    views = twins()
+    model = tiny().fit(views)
+    check(model, views)
+    assert [row["stage"] for row in model.history_] == ["reconstruct"] * 3 + ["rebalance"] * 2
+    forced = tiny().set_params(config__align_twins=True).fit(views)
+    assert forced.n_iter_ == model.n_iter_ + TINY.align_length
+
+
+@pytest.mark.parametrize(
+    "steps", [{"reconstruct_steps": 7}, {"most_steps": 1}, {"most_steps": None}], ids=str
+)
+def test_the_steps_of_an_epoch_are_a_choice(steps):
+    model = tiny(config=TINY.model_copy(update=steps)).fit(VIEWS)
+    check(model, VIEWS)
+    assert model.n_iter_ == 7
 
 
 @pytest.mark.slow
@@ -408,7 +420,7 @@ def test_a_long_tail_is_recalled_better_than_by_k_means():
         views, truth = blobs(sizes.tolist(), (10, 10), noise=width, seed=seed)
         model = PROTOCOL(10, scale="standard", random_state=seed).set_params(**narrow)
         ours.append(mean_recall(truth, model.fit_predict(views)))
-        theirs.append(mean_recall(truth, cluster_concatenated(as_views(views), 10, seed)))
+        theirs.append(mean_recall(truth, ViewKMeans(10, seed).fit(as_views(views)).labels_))
     assert min(ours) > 0.9
     assert np.mean(ours) > np.mean(theirs) + 0.03
 

@@ -1,6 +1,7 @@
 """The loop: stages in order, progress from 0 to 1, means on record, and a stop when a loss breaks."""
 
 import math
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 from tests.examples import seeded, source
 from torch import nn
 
-from protocol_mvc.training import DivergenceError, Duration, Epoch, Stage, train
+from protocol_mvc.training import DivergenceError, Epoch, Stage, train
 
 DATA = np.arange(20.0).reshape(10, 2)
 
@@ -31,13 +32,14 @@ class Spy:
         self.module, self.name, self.epochs, self.log = module, name, epochs, log
 
     def stage(self) -> Stage:
-        return Stage(self.name, Duration(self.epochs), self.step, 1e-2, self.begin, self.prepare)
+        return Stage(self.name, self.epochs, self.step, 1e-2, self.begin, self.prepare)
 
     def begin(self, source, generator):
         self.log.append((self.name, "begin"))
+        return f"{self.name} begun"
 
-    def prepare(self, source, generator, progress):
-        self.log.append((self.name, "prepare", progress))
+    def prepare(self, source, generator, progress, begun):
+        self.log.append((self.name, "prepare", progress, begun))
         return f"context at {progress}"
 
     def step(self, batch, progress, context):
@@ -63,9 +65,9 @@ def test_stages_run_in_order_and_each_begins_once():
     ]
 
 
-def test_every_epoch_is_prepared_and_its_steps_get_the_context():
+def test_every_epoch_is_prepared_with_what_began_and_its_steps_get_the_context():
     _, log, _ = run((3,))
-    per_epoch = [("prepare", 0.0), ("prepare", 0.5), ("prepare", 1.0)]
+    per_epoch = [("prepare", progress, "stage 0 begun") for progress in (0.0, 0.5, 1.0)]
     assert [event[1:] for event in log if event[1] == "prepare"] == per_epoch
     steps = [event[2:] for event in log if event[1] == "step"]
     assert steps == [(p, f"context at {p}") for p in (0.0, 0.5, 1.0) for _ in range(3)]  # 10 rows by 4
@@ -85,7 +87,7 @@ def test_a_stage_without_prepare_has_no_context():
         seen.append(context)
         return {"loss": module.w.square()}
 
-    train(module, [Stage("bare", Duration(1), step)], source(DATA), seeded())
+    train(module, [Stage("bare", 1, step)], source(DATA), seeded())
     assert seen == [None]
 
 
@@ -98,7 +100,7 @@ def test_a_stage_without_epochs_needs_no_step():
 
 def test_a_stage_with_epochs_needs_a_step():
     with pytest.raises(AssertionError, match="stage 'idle' has epochs but no step"):
-        train(Weight(), [Stage("idle", Duration(1))], source(DATA), seeded())
+        train(Weight(), [Stage("idle", 1)], source(DATA), seeded())
 
 
 def test_the_record_holds_the_mean_of_each_term_over_the_batches():
@@ -108,7 +110,7 @@ def test_the_record_holds_the_mean_of_each_term_over_the_batches():
         value = next(values)
         return {"a": module.w * 0 + value, "b": module.w * 0 - value}
 
-    (epoch,) = train(module, [Stage("s", Duration(1), step)], source(DATA, 4), seeded())
+    (epoch,) = train(module, [Stage("s", 1, step)], source(DATA, 4), seeded())
     assert epoch.losses == pytest.approx({"a": 3.0, "b": -3.0})
     assert epoch.seconds >= 0
 
@@ -119,7 +121,7 @@ def test_the_terms_are_summed_and_descended():
     def step(batch, progress, context):
         return {"up": 3 * module.w, "down": -module.w}  # the sum falls with w
 
-    train(module, [Stage("s", Duration(1), step, learning_rate=0.1)], source(DATA, 10), seeded())
+    train(module, [Stage("s", 1, step, learning_rate=0.1)], source(DATA, 10), seeded())
     assert float(module.w.detach()) == pytest.approx(0.9)  # Adam's first step is the learning rate
 
 
@@ -130,7 +132,7 @@ def test_steps_see_every_row_once_an_epoch():
         rows.extend(batch.rows.tolist())
         return {"loss": module.w.square()}
 
-    train(module, [Stage("s", Duration(2), step)], source(DATA, 4), seeded())
+    train(module, [Stage("s", 2, step)], source(DATA, 4), seeded())
     assert sorted(rows[:10]) == sorted(rows[10:]) == list(range(10))
     assert rows[:10] != rows[10:]
 
@@ -138,7 +140,7 @@ def test_steps_see_every_row_once_an_epoch():
 def test_on_epoch_hears_of_each_epoch_as_it_ends():
     heard: list[Epoch] = []
     module = Weight()
-    stage = Stage("s", Duration(3), lambda batch, progress, context: {"loss": module.w.square()})
+    stage = Stage("s", 3, lambda batch, progress, context: {"loss": module.w.square()})
     assert train(module, [stage], source(DATA), seeded(), heard.append) == heard
     assert len(heard) == 3
 
@@ -153,12 +155,98 @@ def test_a_broken_loss_stops_the_training_with_advice(value: float):
 
     expected = rf"the broken loss became {value} in epoch 1 of stage 'tune'.*learning rate.*scale"
     with pytest.raises(DivergenceError, match=expected):
-        train(module, [Stage("tune", Duration(5), step)], source(DATA), seeded())
+        train(module, [Stage("tune", 5, step)], source(DATA), seeded())
     assert calls == [0.0, 0.25]
 
 
-@given(st.integers(0, 50), st.integers(1, 9))
-def test_a_duration_in_steps_is_the_fewest_passes_that_have_them(length: int, n_batches: int):
-    epochs = Duration(length, "steps").epochs(n_batches)
-    assert epochs * n_batches >= length > (epochs - 1) * n_batches
-    assert Duration(length).epochs(n_batches) == length
+def visited(stage: Stage, batch_size: int, seed: int = 0) -> list[list[int]]:
+    """The rows of every step of a stage."""
+    module, rows = Weight(), []
+
+    def step(batch, progress, context):
+        rows.append(batch.rows.tolist())
+        return {"loss": module.w.square()}
+
+    train(module, [stage._replace(step=step)], source(DATA, batch_size), seeded(seed))
+    return rows
+
+
+@given(st.integers(1, 25), st.integers(1, 12))
+def test_an_epoch_is_the_fewest_whole_passes_that_have_enough_steps(least: int, batch_size: int):
+    steps = visited(Stage("s", 1, least_steps=least), batch_size)
+    n_batches = -(-10 // batch_size)
+    assert len(steps) % n_batches == 0
+    assert len(steps) - n_batches < least <= len(steps)
+    for first in range(0, len(steps), n_batches):
+        assert sorted(chain.from_iterable(steps[first : first + n_batches])) == list(range(10))
+
+
+@given(st.integers(1, 12), st.integers(1, 12), st.integers(1, 25))
+def test_an_epoch_ends_after_its_most_steps(most: int, batch_size: int, least: int):
+    stage = Stage("s", 1, least_steps=least)
+    assert visited(stage._replace(most_steps=most), batch_size) == visited(stage, batch_size)[:most]
+
+
+def test_epochs_that_are_cut_see_other_rows_each_time():
+    steps = visited(Stage("s", 30, most_steps=1), batch_size=2)
+    assert len(steps) == 30
+    assert set(chain.from_iterable(steps)) == set(range(10))
+
+
+def test_the_record_of_an_epoch_is_the_mean_of_the_steps_it_had():
+    module, values = Weight(), iter([1.0, 2.0, 6.0, 50.0])
+    step = lambda batch, progress, context: {"a": module.w * 0 + next(values)}
+    (epoch,) = train(module, [Stage("s", 1, step, most_steps=2)], source(DATA, 4), seeded())
+    assert epoch.losses == pytest.approx({"a": 1.5})
+
+
+def test_the_generator_decides_the_order_alone():
+    stage = Stage("s", 2, least_steps=5)
+    assert visited(stage, 4, seed=1) == visited(stage, 4, seed=1) != visited(stage, 4, seed=2)
+
+
+def test_begin_and_prepare_get_the_generator_and_the_source_of_the_training():
+    module, data, generator = Weight(), source(DATA), seeded()
+    seen: list[Any] = []
+    stage = Stage(
+        "s",
+        1,
+        lambda batch, progress, context: {"loss": module.w.square()},
+        begin=lambda *given: seen.append(given),
+        prepare=lambda *given: seen.append(given[:2]),
+    )
+    train(module, [stage], data, generator)
+    assert seen == [(data, generator)] * 2
+
+
+def test_false_leaves_a_stage_out_without_a_trace():
+    _, log, expected = run((2, 1))
+    module = Weight()
+    seen: list[Any] = []
+    stages = [Spy(module, f"stage {i}", n, seen).stage() for i, n in enumerate((2, 1))]
+    absent = stages[0]._replace(name="absent", begin=lambda source, generator: False)
+    history = train(module, [stages[0], absent, stages[1]], source(DATA, 4), seeded())
+    assert seen == log
+    assert [epoch.losses for epoch in history] == [epoch.losses for epoch in expected]
+
+
+@pytest.mark.parametrize("value", [None, 0, "", (), True], ids=repr)
+def test_nothing_but_false_leaves_a_stage_out(value):
+    module, given_on = Weight(), []
+    stage = Stage(
+        "s",
+        1,
+        lambda batch, progress, context: {"loss": module.w.square()},
+        begin=lambda source, generator: value,
+        prepare=lambda source, generator, progress, begun: given_on.append(begun),
+    )
+    assert len(train(module, [stage], source(DATA), seeded())) == 1
+    assert given_on == [value]
+
+
+def test_without_a_begin_nothing_has_begun():
+    module, given_on = Weight(), []
+    step = lambda batch, progress, context: {"loss": module.w.square()}
+    prepare = lambda source, generator, progress, begun: given_on.append(begun)
+    train(module, [Stage("s", 1, step, prepare=prepare)], source(DATA), seeded())
+    assert given_on == [None]

@@ -1,8 +1,9 @@
 """Clustering of several views whose groups are of very unequal size."""
 
+from protocol_mvc.assessment import ClusterWarning, Stability, stability
 from protocol_mvc.data.views import Views, as_views
 from protocol_mvc.estimator import PROTOCOL
 from protocol_mvc.methods.protocol_config import ProtocolConfig
 
-__all__ = ["PROTOCOL", "ProtocolConfig", "Views", "as_views"]
+__all__ = ["PROTOCOL", "ClusterWarning", "ProtocolConfig", "Stability", "Views", "as_views", "stability"]
 __version__ = "0.1.0"

@@ -5,23 +5,27 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tests.examples import TINY, TINY_PAPER, blobs, seeded, source, with_gaps
+from tests.examples import TINY, TINY_PAPER, blobs, seeded, source, twins, with_gaps
+from torch.nn import functional
 
-from protocol_mvc.data.batches import Batch
+from protocol_mvc import assignment, pairing
+from protocol_mvc.data.batches import BLOCK, Batch
 from protocol_mvc.methods.base import infer_all
 from protocol_mvc.methods.protocol import Protocol
 from protocol_mvc.nn.seeded import build
+from protocol_mvc.runtime import draw_seed
 from protocol_mvc.training import Step, train
 from protocol_mvc.transport import PotLabels
 
 VIEWS, _ = blobs()
+TWINS = twins()
 DIMS = [5, 4]
 K = 3
 CALM: dict[str, Any] = {"dropout": 0.0}  # no noise: one batch has one loss
 
 
-def method(config=TINY, **changes) -> Protocol:
-    return build(lambda: Protocol(config.model_copy(update=changes), DIMS, K), seeded())
+def method(config=TINY, dims=DIMS, **changes) -> Protocol:
+    return build(lambda: Protocol(config.model_copy(update=changes), dims, K), seeded())
 
 
 def batches(views=VIEWS) -> list[Batch]:
@@ -57,12 +61,18 @@ def test_the_stages_are_those_of_algorithm_1(rounds: int, names: list[str]):
     assert [stage.name for stage in method(rounds=rounds).stages()] == names
 
 
-def test_stages_take_lengths_unit_and_rates_from_the_config():
-    stages = method(unit="steps", align_length=7, align_rate=0.25, rounds=2).stages()
-    assert stages[1].duration == (7, "steps")
+def test_stages_take_lengths_and_rates_from_the_config():
+    stages = method(align_length=7, align_rate=0.25, rounds=2).stages()
+    assert [stage.epochs for stage in stages] == [3, 7, 2, 2, 0]
     assert stages[1].learning_rate == 0.25
-    assert stages[-1].duration.length == 0
-    assert all(stage.begin is not None for stage in stages[2:])
+    assert all(stage.begin is not None for stage in stages[1:])
+
+
+@pytest.mark.parametrize("most", [None, 5])
+def test_steps_of_an_epoch_are_bounded_below_in_reconstruction_and_above_everywhere(most: int | None):
+    stages = method(reconstruct_steps=4, most_steps=most).stages()
+    assert [stage.least_steps for stage in stages] == [4, 1, 1, 1]
+    assert [stage.most_steps for stage in stages] == [most] * 4
 
 
 def test_reconstruction_touches_the_autoencoders_alone():
@@ -213,7 +223,7 @@ def test_perceiving_sets_a_prior_that_no_cluster_is_absent_from():
 def test_a_uniform_prior_leaves_the_prototypes_alone():
     protocol = method(TINY_PAPER)
     before = protocol.network.classifier.prototypes.clone()
-    protocol.perceive(source(VIEWS), seeded())
+    assert protocol.perceive(source(VIEWS), seeded()) is None
     torch.testing.assert_close(protocol.prior, torch.full((K,), 1 / K))
     assert torch.equal(protocol.network.classifier.prototypes, before)
 
@@ -236,9 +246,9 @@ def test_the_mass_grows_in_the_first_round_and_stays_in_the_next():
     first, second = method(label_scope="batch", rounds=2).stages()[2:4]
     assert first.prepare is not None
     assert second.prepare is not None
-    masses = [first.prepare(source(VIEWS), seeded(), p) for p in (0.0, 0.5, 1.0)]
+    masses = [first.prepare(source(VIEWS), seeded(), p, None) for p in (0.0, 0.5, 1.0)]
     assert TINY.mass_start <= masses[0] < masses[1] < masses[2] == pytest.approx(TINY.mass_end)
-    assert second.prepare(source(VIEWS), seeded(), 0.0) == TINY.mass_end
+    assert second.prepare(source(VIEWS), seeded(), 0.0, None) == TINY.mass_end
 
 
 @pytest.mark.parametrize("changes", [{}, {"rounds": 0}, {"readout": "kmeans"}], ids=str)
@@ -257,3 +267,201 @@ def test_k_means_reads_out_the_nearest_centre():
     inferred = infer_all(protocol.eval(), source(VIEWS))
     nearest = torch.cdist(inferred.embedding, protocol.centers).argmin(1)
     assert torch.equal(inferred.log_proba.argmax(1), nearest)
+
+
+def trained(protocol: Protocol, views) -> list[str]:
+    """The stages that had epochs, in order."""
+    history = train(protocol, protocol.stages(), source(views), seeded())
+    return list(dict.fromkeys(epoch.stage for epoch in history))
+
+
+class TestTwins:
+    """Views that show the same items need no alignment, and stand less contrast."""
+
+    @pytest.mark.parametrize(
+        ("views", "align_twins", "are", "aligned"),
+        [(VIEWS, False, False, True), (TWINS, False, True, False), (TWINS, True, True, True)],
+        ids=["groups", "twins", "twins by force"],
+    )
+    def test_views_of_the_same_items_are_aligned_on_request_alone(self, views, align_twins, are, aligned):
+        protocol = method(align_twins=align_twins)
+        stages = ["reconstruct", "align", "rebalance"] if aligned else ["reconstruct", "rebalance"]
+        assert trained(protocol, views) == stages
+        assert bool(protocol.twins) == are
+
+    def test_a_single_view_has_nothing_to_be_aligned_with(self):
+        assert trained(method(dims=[5]), VIEWS[:1]) == ["reconstruct", "rebalance"]
+
+    def test_twins_are_found_where_views_are_missing(self):
+        protocol = method()
+        assert not protocol.compare_views(source(with_gaps(TWINS)), seeded())
+        assert protocol.compare_views(source(with_gaps(VIEWS)), seeded())
+
+    @pytest.mark.parametrize("views", [VIEWS, with_gaps(VIEWS)], ids=["complete", "gaps"])
+    def test_features_of_the_views_are_compared_where_they_are_there(self, monkeypatch, views):
+        seen: dict[str, Any] = {}
+
+        def spy(parts, mask, seed):
+            seen.update(parts=parts, mask=mask, seed=seed)
+            return 0.0
+
+        monkeypatch.setattr(pairing, "shared_information", spy)
+        protocol, data = method(), source(views)
+        protocol.compare_views(data, seeded(3))
+        h = infer_all(protocol, data).embedding
+        np.testing.assert_array_equal(np.hstack(seen["parts"]), h)
+        assert [part.shape for part in seen["parts"]] == [(90, TINY.feature)] * 2
+        assert seen["seed"] == draw_seed(seeded(3))
+        if views is VIEWS:
+            assert seen["mask"] is None
+        else:
+            np.testing.assert_array_equal(seen["mask"], ~np.isnan([x[:, 0] for x in views]).T)
+
+    @pytest.mark.parametrize("k", [2, 30])
+    def test_the_bound_is_that_of_the_number_of_clusters(self, monkeypatch, k: int):
+        monkeypatch.setattr(pairing, "shared_information", lambda *given: 3.0)
+        protocol = build(lambda: Protocol(TINY, DIMS, k), seeded())
+        assert protocol.compare_views(source(VIEWS), seeded()) == (pairing.group_information(k) > 3)
+
+    @pytest.mark.parametrize("weight", [0.0, 0.1, 1.0])
+    def test_their_contrasts_in_the_last_stage_have_a_weight(self, weight: float):
+        protocol = method(**CALM, twins_weight=weight)
+        batch, labels = batches()[0], perceived(protocol)
+        apart = protocol.rebalance(batch, 0.0, labels)
+        protocol.twins.fill_(True)
+        same = protocol.rebalance(batch, 0.0, labels)
+        assert same.keys() == apart.keys()
+        for name, value in apart.items():
+            torch.testing.assert_close(same[name], value * (weight if name in ("feature", "class") else 1))
+
+    def test_their_weight_leaves_the_alignment_alone(self):
+        protocol = method(**CALM, twins_weight=0.0)
+        before = protocol.align(batches()[0], 0.0, None)
+        protocol.twins.fill_(True)
+        assert protocol.align(batches()[0], 0.0, None) == before
+
+    @pytest.mark.parametrize(
+        ("twin", "align_twins", "number", "codes"),
+        [(True, False, 0, True), (True, False, 1, False), (True, True, 0, False), (False, False, 0, False)],
+        ids=["not aligned", "next round", "aligned", "groups"],
+    )
+    def test_codes_are_perceived_before_anything_has_trained_the_features(
+        self, monkeypatch, twin, align_twins, number, codes
+    ):
+        seen: list[tuple[Any, ...]] = []
+        real = assignment.perceive
+
+        def spy(*given, twins):
+            seen.append((*given, twins))
+            return real(*given, twins=twins)
+
+        monkeypatch.setattr(assignment, "perceive", spy)
+        protocol, data = method(align_twins=align_twins).requires_grad_(False), source(VIEWS)
+        protocol.twins.fill_(twin)
+        protocol.perceive(data, seeded(3), number)
+        ((x, k, seed, n_views, twins),) = seen
+        np.testing.assert_array_equal(
+            x, protocol._codes(data) if codes else infer_all(protocol, data).embedding
+        )
+        assert (k, seed, n_views, twins) == (K, draw_seed(seeded(3)), 2, twin)
+
+
+class TestCodes:
+    def test_they_are_centred_unit_rows_with_zeros_for_what_is_absent(self):
+        protocol, views = method(), with_gaps(VIEWS)
+        data = source(views)
+        found = protocol._codes(data).unflatten(1, (2, TINY.latent))
+        for v, x in enumerate(views):
+            there = torch.from_numpy(~np.isnan(x[:, 0]))
+            z = protocol.network.encode([data._scaled[u] for u in range(2)]).z[v][there]
+            torch.testing.assert_close(
+                found[there, v], functional.normalize(z - z.mean(0)), rtol=1e-4, atol=1e-5
+            )
+            assert not found[~there, v].any()
+
+    def test_many_blocks_are_as_good_as_one(self):
+        protocol, times = method(), -(-BLOCK // 90) + 1
+        many = protocol._codes(source([np.tile(x, (times, 1)) for x in VIEWS]))
+        once = protocol._codes(source(VIEWS))
+        torch.testing.assert_close(many, once.repeat(times, 1), rtol=1e-3, atol=1e-4)
+
+    def test_a_view_that_hardly_any_sample_has_stays_finite(self):
+        views = [VIEWS[0], np.where(np.arange(90)[:, None] < 89, np.nan, VIEWS[1])]
+        assert bool(method()._codes(source(views)).isfinite().all())
+
+
+class TestPerceived:
+    @pytest.mark.parametrize("twin", [False, True])
+    def test_the_assignment_is_returned_as_labels(self, twin: bool):
+        protocol, data = method().requires_grad_(False), source(VIEWS)
+        protocol.twins.fill_(twin)
+        labels = protocol.perceive(data, seeded(3))
+        assert labels is not None
+        x = protocol._codes(data) if twin else infer_all(protocol, data).embedding
+        expected = assignment.perceive(x.numpy(), K, draw_seed(seeded(3)), 2, twins=twin)
+        np.testing.assert_array_equal(labels.hard, expected)
+        assert torch.equal(labels.soft, functional.one_hot(labels.hard, K).to(labels.soft))
+        sizes = torch.bincount(labels.hard, minlength=K)
+        torch.testing.assert_close(protocol.prior, (sizes + 1) / (90 + K))
+        torch.testing.assert_close(labels.log_frequency, protocol.prior.log())
+
+    def test_prototypes_are_the_means_of_the_features_even_where_codes_were_perceived(self):
+        protocol, data = method(), source(VIEWS)
+        protocol.twins.fill_(True)
+        h = infer_all(protocol, data).embedding.unflatten(1, (2, TINY.feature))
+        labels = protocol.perceive(data, seeded())
+        assert labels is not None
+        for cluster, prototype in enumerate(protocol.network.classifier.prototypes):
+            mean = h[labels.hard == cluster].mean((0, 1))
+            torch.testing.assert_close(prototype, functional.normalize(mean, dim=0))
+
+    def test_labels_live_where_the_method_lives(self):
+        protocol = method()
+        labels = protocol.perceive(source(VIEWS), seeded())
+        assert labels is not None
+        assert {part.device for part in labels} == {protocol.prior.device}
+        assert labels.soft.dtype == labels.log_frequency.dtype == protocol.prior.dtype
+        assert labels.hard.dtype == torch.int64
+
+    def test_they_are_labels_that_a_step_learns(self):
+        protocol = method()
+        labels = protocol.perceive(source(VIEWS), seeded())
+        assert labels is not None
+        losses = protocol.rebalance(batches()[0], 0.0, labels)
+        assert all(bool(value.isfinite()) for value in losses.values())
+        assert touched(protocol, losses) == ALL_PARTS
+
+
+class TestTrust:
+    @pytest.mark.parametrize("trust", [0.0, 0.4, 1.0])
+    @pytest.mark.parametrize("scope", ["all", "batch"])
+    @pytest.mark.parametrize("number", [0, 1])
+    def test_the_first_part_of_a_round_learns_what_was_perceived(self, trust: float, scope: str, number: int):
+        stage = method(trust=trust, label_scope=scope, rounds=2).stages()[2 + number]
+        assert stage.begin is not None
+        assert stage.prepare is not None
+        begun = stage.begin(source(VIEWS), seeded())
+        for progress in (0.0, 0.3, 0.5, 1.0):
+            context = stage.prepare(source(VIEWS), seeded(), progress, begun)
+            assert (context is begun) == (progress < trust)
+            if context is not begun:
+                assert isinstance(context, PotLabels if scope == "all" else float)
+
+    def test_where_nothing_was_perceived_nothing_is_trusted(self):
+        stage = method(TINY_PAPER, trust=1.0).stages()[2]
+        assert stage.begin is not None
+        assert stage.prepare is not None
+        begun = stage.begin(source(VIEWS), seeded())
+        assert begun is None
+        assert isinstance(stage.prepare(source(VIEWS), seeded(), 0.0, begun), float)
+
+    def test_the_ramp_of_the_mass_is_that_of_the_whole_round(self):
+        stage = method(trust=0.4, label_scope="batch").stages()[2]
+        early = method(trust=0.0, label_scope="batch").stages()[2]
+        assert stage.begin is not None
+        assert stage.prepare is not None
+        assert early.prepare is not None
+        begun = stage.begin(source(VIEWS), seeded())
+        for progress in (0.5, 1.0):
+            given = (source(VIEWS), seeded(), progress, begun)
+            assert stage.prepare(*given) == early.prepare(*given)

@@ -26,6 +26,13 @@ def test_the_paper_preset_says_what_the_paper_says():
     assert (paper.sample_weight, paper.prototype_weight) == (0.8, 0.2)
 
 
+def test_the_paper_preset_has_nothing_that_the_paper_has_not():
+    paper = PRESETS["paper"]
+    assert paper.align_twins
+    assert (paper.twins_weight, paper.trust) == (1.0, 0.0)
+    assert (paper.reconstruct_steps, paper.most_steps) == (1, None)  # an epoch is one pass
+
+
 def test_a_config_cannot_be_changed_in_place():
     with pytest.raises(ValidationError, match="frozen"):
         ProtocolConfig().mix = 0.3
@@ -46,8 +53,10 @@ def test_unknown_fields_are_refused_by_name():
         ("dropout", 1.0),
         ("classifier_scale", 0),
         ("classify", "view"),
-        ("unit", "hours"),
         ("reconstruct_length", -1),
+        ("reconstruct_steps", 0),
+        ("most_steps", 0),
+        ("align_twins", "sometimes"),
         ("rounds", -1),
         ("align_rate", 0),
         ("temperature_feature", 0),
@@ -60,9 +69,11 @@ def test_unknown_fields_are_refused_by_name():
         ("mass_start", 0),
         ("mass_end", 1.1),
         ("prior", "true"),
+        ("trust", 1.1),
         ("label_scope", "none"),
         ("label_weight", -1),
         ("label_loss", "none"),
+        ("twins_weight", -1),
         ("class_weight", -0.1),
         ("sample_weight", 1.5),
         ("prototype_weight", -0.5),

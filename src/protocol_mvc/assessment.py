@@ -1,0 +1,97 @@
+"""How far the clusters of a fitted model can be trusted, without knowing the truth."""
+
+import warnings
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from scipy.optimize import linear_sum_assignment
+from sklearn.base import clone
+
+from protocol_mvc.assignment import SUPPORT
+from protocol_mvc.data.views import as_views
+from protocol_mvc.estimator import PROTOCOL
+
+Floats = npt.NDArray[np.float64]
+Labels = npt.NDArray[np.int64]
+
+DISSOLVED = 0.5  # overlap below which a cluster of one fit has no counterpart in another
+
+
+class ClusterWarning(UserWarning):
+    """Something speaks against a cluster, or against the number of clusters."""
+
+
+class Stability(NamedTuple):
+    """What refits say of a clustering."""
+
+    clusters: Floats  # (k,) mean overlap (Jaccard) of a cluster with its counterpart, from 0 to 1
+    samples: Floats  # (n,) share of the refits that put a sample where its label is
+    doubts: list[str]  # sentences about clusters that are too small or come out differently each time
+
+
+def stability(
+    model: PROTOCOL, X: Any, *, n_fits: int = 5, share: float = 0.8, random_state: int = 0
+) -> Stability:
+    """Fit again to random parts of the data with other seeds, and compare; doubts are also warned of.
+
+    Args:
+        model: fitted to X.
+        X: the views it was fitted to.
+        n_fits: number of refits; each takes about as long as the fit.
+        share: part of the samples in each, without replacement; all are then predicted.
+        random_state: seed of the parts and of the refits.
+
+    Raises:
+        ValueError: If X is not what the model was fitted to, or the numbers make no sense.
+    """
+    views = as_views(X, model.views)
+    if len(views) != len(model.labels_):
+        raise ValueError(
+            f"the model was fitted to {len(model.labels_)} samples, X has {len(views)}: pass the same"
+        )
+    if n_fits < 1 or not 0 < share <= 1:
+        raise ValueError(f"n_fits must be at least 1 and share in (0, 1], got {n_fits!r} and {share!r}")
+    rng = np.random.default_rng(random_state)
+    others = [_refit(model, views, share, rng) for _ in range(n_fits)]
+    clusters, samples = compare(model.labels_, others, model.n_clusters)
+    doubts = _doubts(model.cluster_sizes_, clusters)
+    if doubts:
+        warnings.warn(" ".join(doubts), ClusterWarning, stacklevel=2)
+    return Stability(clusters, samples, doubts)
+
+
+def compare(labels: Labels, others: list[Labels], n_clusters: int) -> tuple[Floats, Floats]:
+    """Overlap of every cluster and agreement on every sample, as means over other labellings of the same."""
+    overlaps, agreed = [], []
+    for other in others:
+        table = np.zeros((n_clusters, n_clusters))
+        np.add.at(table, (labels, other), 1)
+        union = table.sum(1)[:, None] + table.sum(0)[None] - table
+        own, theirs = linear_sum_assignment(-table)
+        overlaps.append(table[own, theirs] / np.maximum(union[own, theirs], 1))
+        agreed.append(theirs[labels] == other)
+    return np.mean(overlaps, axis=0), np.mean(agreed, axis=0)
+
+
+def _refit(model: PROTOCOL, views: Any, share: float, rng: np.random.Generator) -> Labels:
+    n = len(views)
+    rows = np.sort(rng.permutation(n)[: max(model.n_clusters, round(share * n))])
+    other = clone(model).set_params(views=None, random_state=int(rng.integers(2**31)))
+    return other.fit(views[rows]).predict(views)
+
+
+def _doubts(sizes: npt.NDArray[np.integer], overlap: Floats) -> list[str]:
+    """One sentence for every kind of doubt, naming the clusters and what may help."""
+    small, loose = np.flatnonzero(sizes < SUPPORT), np.flatnonzero((overlap < DISSOLVED) & (sizes >= SUPPORT))
+    doubts = []
+    if len(small):
+        doubts.append(
+            f"Clusters {small.tolist()} have fewer than {SUPPORT} samples: n_clusters may be too large."
+        )
+    if len(loose):
+        doubts.append(
+            f"Clusters {loose.tolist()} come out differently in other fits (overlap below {DISSOLVED}): "
+            "do not build on them, and try other values of n_clusters."
+        )
+    return doubts
