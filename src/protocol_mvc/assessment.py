@@ -78,7 +78,8 @@ def _refit(model: PROTOCOL, views: Any, share: float, rng: np.random.Generator) 
     n = len(views)
     rows = np.sort(rng.permutation(n)[: max(model.n_clusters, round(share * n))])
     other = clone(model).set_params(views=None, random_state=int(rng.integers(2**31)))
-    return other.fit(views[rows]).predict(views)
+    found: Labels = other.fit(views[rows]).predict(views)
+    return found
 
 
 def _doubts(sizes: npt.NDArray[np.integer], overlap: Floats) -> list[str]:
