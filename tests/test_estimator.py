@@ -1,6 +1,7 @@
 """The estimator keeps its promises: same bits, same labels, any company, any container."""
 
 import pickle
+import re
 
 import numpy as np
 import pandas as pd
@@ -435,6 +436,13 @@ def test_divergence_is_told():
 def test_nothing_is_printed_without_a_terminal(capsys, verbose: int):
     tiny(verbose=verbose).fit(VIEWS)
     assert capsys.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("views", [VIEWS, twins()], ids=["every stage", "without alignment"])
+def test_the_bar_ends_at_its_end(capsys, monkeypatch, views):
+    monkeypatch.setenv("FORCE_COLOR", "1")  # rich takes this for a terminal
+    tiny(verbose=1).fit(views)
+    assert re.findall(r"\d+%", capsys.readouterr().err)[-1] == "100%"
 
 
 def test_labels_belong_to_the_ids_of_matched_frames():

@@ -169,6 +169,20 @@ def test_groups_of_fewer_than_three_classes():
     assert (head, medium, tail) == pytest.approx((1, 0.75, 0.5))
 
 
+@pytest.mark.parametrize(
+    ("recalls", "means"),
+    [([0.5], (0.5, 0.5, 0.5)), ([1, 0], (1, 0.5, 0)), ([1, 0.5, 0.4, 0.2], (0.75, 0.4, 0.2))],
+    ids=str,
+)
+def test_means_of_recalls_in_order(recalls, means):
+    assert metrics.group_means(recalls) == pytest.approx(means)
+
+
+def test_hits_sizes_and_clusters_of_the_classes_by_hand():
+    hits, sizes, found = metrics.matched([0, 0, 0, 1, 1, 2], [0, 0, 0, 1, 1, 1])
+    assert (hits.tolist(), sizes.tolist(), found.tolist()) == ([3, 2, 0], [3, 2, 1], [3, 3, 0])
+
+
 def test_more_classes_than_clusters_leaves_a_class_with_nothing():
     truth, labels = [0, 0, 0, 1, 1, 2], [0, 0, 0, 1, 1, 1]
     assert metrics.match(metrics.contingency(truth, labels)).tolist() == [0, 1, -1]

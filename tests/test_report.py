@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 from rich.console import Console
 from tests.examples import TINY, blobs, tiny
 
@@ -9,12 +10,13 @@ from protocol_mvc.report import (
     COLUMNS,
     can_draw,
     draw_fit,
+    flat_map,
     grouped,
+    mark_stages,
     ratio_text,
     score_table,
     size_table,
     spread,
-    summary,
 )
 
 VIEWS, TRUTH = blobs()
@@ -32,26 +34,7 @@ def text(table) -> str:
     return capture.get()
 
 
-def test_the_summary_has_mean_and_deviation_over_seeds():
-    (row,) = summary([record(seed=s, value=v) for s, v in enumerate((0.2, 0.4, 0.9))])
-    assert row["seeds"] == 3
-    assert row["mean"]["acc"] == pytest.approx(0.5)
-    assert row["sd"]["acc"] == pytest.approx(np.std([0.2, 0.4, 0.9]))
-    assert row["seconds"] == 2.0
-    assert row["mean"].keys() == row["sd"].keys() == COLUMNS.keys()
-
-
-def test_each_data_set_ratio_and_method_has_its_row():
-    rows = summary([record("a"), record("b"), record("a", ratio=None), record("a", seed=1)])
-    assert [(row["method"], row["ratio"], row["seeds"]) for row in rows] == [
-        ("a", 0.1, 2),
-        ("b", 0.1, 1),
-        ("a", None, 1),
-    ]
-
-
 def test_no_records_no_rows():
-    assert summary([]) == []
     assert score_table([], "nothing").row_count == 0
 
 
@@ -79,6 +62,25 @@ def test_a_fit_can_be_drawn(tmp_path, n: int):
     model = tiny(2).fit([x[:n] for x in VIEWS])
     draw_fit(model, TRUTH[:n], tmp_path / "fit.png")
     assert (tmp_path / "fit.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("n", [4, 90])
+def test_a_map_has_a_place_for_every_sample_and_the_seed_decides(n: int):
+    place = flat_map(VIEWS[0][:n], seed=0)
+    assert place.shape == (n, 2)
+    np.testing.assert_array_equal(place, flat_map(VIEWS[0][:n], seed=0))
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_stages_are_marked_where_they_begin(first: int):
+    axes = Figure().subplots()
+    mark_stages(axes, ["a", "a", "b", "a"], first)
+    assert [(text.get_text().strip(), text.get_position()[0] - first) for text in axes.texts] == [
+        ("a", 0),
+        ("b", 2),
+        ("a", 3),
+    ]
+    assert len(axes.lines) == 3
 
 
 def test_a_loss_that_is_always_zero_can_be_drawn(tmp_path):

@@ -1,5 +1,7 @@
 """Seeds that decide everything, devices that exist, a bar that is quiet."""
 
+import re
+
 import numpy as np
 import pytest
 import torch
@@ -99,3 +101,12 @@ def test_the_bar_goes_to_the_terminal_on_stderr(capsys, monkeypatch):
     out, err = capsys.readouterr()
     assert out == ""
     assert "halfway" in err
+
+
+@pytest.mark.parametrize(("steps", "share"), [([1], "20%"), ([1, 3], "80%"), ([1, 3, 1], "100%")])
+def test_the_bar_moves_by_as_many_steps_as_it_is_told(capsys, monkeypatch, steps: list[int], share: str):
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    with progress_bar(5, visible=True) as advance:
+        for number in steps:
+            advance("moving", number)
+    assert re.findall(r"\d+%", capsys.readouterr().err)[-1] == share

@@ -230,6 +230,16 @@ def test_false_leaves_a_stage_out_without_a_trace():
     assert [epoch.losses for epoch in history] == [epoch.losses for epoch in expected]
 
 
+def test_on_skip_hears_of_the_stages_that_are_left_out_alone():
+    module, heard = Weight(), list[Stage]()
+    step = lambda batch, progress, context: {"loss": module.w.square()}
+    begins = [lambda source, generator: True, lambda source, generator: False]
+    stages = [Stage(f"stage {i}", i, step, begin=begins[i % 2]) for i in range(4)]
+    history = train(module, stages, source(DATA), seeded(), on_skip=heard.append)
+    assert heard == [stages[1], stages[3]]
+    assert len(history) + sum(stage.epochs for stage in heard) == sum(stage.epochs for stage in stages)
+
+
 @pytest.mark.parametrize("value", [None, 0, "", (), True], ids=repr)
 def test_nothing_but_false_leaves_a_stage_out(value):
     module, given_on = Weight(), []

@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.optimize import linear_sum_assignment
 from sklearn.base import clone
+from sklearn.metrics import confusion_matrix
 
 from protocol_mvc.assignment import SUPPORT
 from protocol_mvc.data.views import as_views
@@ -65,8 +66,7 @@ def compare(labels: Labels, others: list[Labels], n_clusters: int) -> tuple[Floa
     """Overlap of every cluster and agreement on every sample, as means over other labellings of the same."""
     overlaps, agreed = [], []
     for other in others:
-        table = np.zeros((n_clusters, n_clusters))
-        np.add.at(table, (labels, other), 1)
+        table = confusion_matrix(labels, other, labels=range(n_clusters))
         union = table.sum(1)[:, None] + table.sum(0)[None] - table
         own, theirs = linear_sum_assignment(-table)
         overlaps.append(table[own, theirs] / np.maximum(union[own, theirs], 1))

@@ -95,22 +95,18 @@ class PROTOCOL(TransformerMixin, ClusterMixin, BaseEstimator):
         views = as_views(X, self.views)
         self._check(views)
         validate_data(copy(self), X if self._is_table(X) else views, skip_check_array=True)  # names, early
-        config, device = resolve_config(self.config), resolve_device(self.device)
-        generator = torch.Generator().manual_seed(fresh_seed(self.random_state))
-        scalings = fit_scalings(views, self.scale)
-        method = build(lambda: Protocol(config, list(views.dims), self.n_clusters), generator).to(device)
-        source = Source(views, scalings, batch_size=self.batch_size, device=device)
+        method, source, generator = self._set_up(views)
         stages = method.stages()
-        epochs = sum(stage.epochs for stage in stages)
-        with progress_bar(epochs, visible=self.verbose > 0) as advance:
-            history = train(method, stages, source, generator, lambda epoch: advance(epoch.stage))
+        with progress_bar(sum(stage.epochs for stage in stages), visible=self.verbose > 0) as advance:
+            on_skip = lambda stage: advance(stage.name, stage.epochs)  # else the bar would end short
+            history = train(method, stages, source, generator, lambda epoch: advance(epoch.stage), on_skip)
         # Only now: a fit that failed leaves the estimator as it was.
         validate_data(self, X if self._is_table(X) else views, reset=True, skip_check_array=True)
         self.method_ = method.eval().requires_grad_(False)
-        self.scalings_, self.view_names_, self._dims = scalings, views.names, views.dims
+        self.scalings_, self.view_names_, self._dims = source.scalings, views.names, views.dims
         self._columns = dict(zip(views.names, views.columns, strict=False))
         self.sample_ids_ = views.ids
-        self._describe(infer_all(self.method_, source), history, device)
+        self._describe(infer_all(self.method_, source), history, source.device)
         return self
 
     def fit_predict(self, X: Any, y: Any = None, **kwargs: Any) -> Labels:
@@ -178,6 +174,14 @@ class PROTOCOL(TransformerMixin, ClusterMixin, BaseEstimator):
             raise ValueError(f"verbose must be a whole number, got {self.verbose!r}")
         if not hasattr(self.scale, "__len__"):
             raise ValueError(f"scale must name a scaling, or list or map one per view, got {self.scale!r}")
+
+    def _set_up(self, views: Views) -> tuple[Protocol, Source, torch.Generator]:
+        """What training needs: the untrained method, its batches, and the generator of all that is random."""
+        config, device = resolve_config(self.config), resolve_device(self.device)
+        generator = torch.Generator().manual_seed(fresh_seed(self.random_state))
+        source = Source(views, fit_scalings(views, self.scale), batch_size=self.batch_size, device=device)
+        method = build(lambda: Protocol(config, list(views.dims), self.n_clusters), generator).to(device)
+        return method, source, generator
 
     def _is_table(self, X: Any) -> bool:
         """Whether X is one array or data frame, whose columns scikit-learn knows how to check."""

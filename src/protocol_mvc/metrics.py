@@ -22,9 +22,11 @@ __all__ = [
     "ari",
     "balanced_ari",
     "contingency",
+    "group_means",
     "group_recall",
     "macro_f1",
     "match",
+    "matched",
     "mean_recall",
     "nmi",
     "purity",
@@ -73,15 +75,25 @@ def match(table: Ints) -> Ints:
     return clusters
 
 
+def matched(truth: ArrayLike, labels: ArrayLike) -> tuple[Ints, Ints, Ints]:
+    """For each class: items in its matched cluster, items in all, size of that cluster (0 if unmatched)."""
+    table = contingency(truth, labels)
+    clusters = match(table)
+    paired = clusters >= 0
+    hits = np.where(paired, table[np.arange(len(table)), clusters], 0)
+    found = np.where(paired, table.sum(axis=0)[clusters], 0)
+    return hits, table.sum(axis=1), found
+
+
 def accuracy(truth: ArrayLike, labels: ArrayLike) -> float:
     """Clustering accuracy: `max over matchings of sum_i n[i, match[i]] / n`."""
-    hits, sizes, _ = _matched(truth, labels)
+    hits, sizes, _ = matched(truth, labels)
     return float(hits.sum() / sizes.sum())
 
 
 def mean_recall(truth: ArrayLike, labels: ArrayLike) -> float:
     """Recall averaged over the K classes: `sum_i (n[i, match[i]] / n[i]) / K`."""
-    hits, sizes, _ = _matched(truth, labels)
+    hits, sizes, _ = matched(truth, labels)
     return float(np.mean(hits / sizes))
 
 
@@ -92,17 +104,20 @@ def group_recall(truth: ArrayLike, labels: ArrayLike) -> GroupRecall:
     then to the medium classes (K = 10: 4, 3, 3). With fewer than three classes the head is the largest class,
     the tail the smallest, and the medium group all of them. Classes of equal size stay in sorted order.
     """
-    hits, sizes, _ = _matched(truth, labels)
-    order = np.argsort(-sizes, kind="stable")
-    groups = np.array_split(order, 3) if len(order) >= 3 else [order[:1], order, order[-1:]]
-    recall = hits / sizes
-    head, medium, tail = (float(recall[group].mean()) for group in groups)
-    return GroupRecall(head, medium, tail)
+    hits, sizes, _ = matched(truth, labels)
+    return group_means((hits / sizes)[np.argsort(-sizes, kind="stable")])
+
+
+def group_means(recalls: ArrayLike) -> GroupRecall:
+    """The means of `group_recall`, from the recalls of the classes in order, that of the largest first."""
+    r = np.asarray(recalls)
+    groups = np.array_split(r, 3) if len(r) >= 3 else [r[:1], r, r[-1:]]
+    return GroupRecall(*(float(group.mean()) for group in groups))
 
 
 def macro_f1(truth: ArrayLike, labels: ArrayLike) -> float:
     """F1 averaged over the K classes: `sum_i 2 n[i, match[i]] / (n[i] + m[match[i]]) / K`."""
-    hits, sizes, found = _matched(truth, labels)
+    hits, sizes, found = matched(truth, labels)
     return float(np.mean(2 * hits / (sizes + found)))
 
 
@@ -178,16 +193,6 @@ def _codes(truth: ArrayLike, labels: ArrayLike) -> tuple[Ints, Ints]:
         )
     first, second = (np.unique(values, return_inverse=True)[1] for values in (truth, labels))
     return first.astype(np.int64), second.astype(np.int64)
-
-
-def _matched(truth: ArrayLike, labels: ArrayLike) -> tuple[Ints, Ints, Ints]:
-    """For each class: items in its matched cluster, items in all, size of that cluster (0 if unmatched)."""
-    table = contingency(truth, labels)
-    clusters = match(table)
-    paired = clusters >= 0
-    hits = np.where(paired, table[np.arange(len(table)), clusters], 0)
-    found = np.where(paired, table.sum(axis=0)[clusters], 0)
-    return hits, table.sum(axis=1), found
 
 
 def _squares(values: Floats) -> float:

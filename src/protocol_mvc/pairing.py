@@ -7,6 +7,7 @@ from itertools import combinations
 import numpy as np
 import numpy.typing as npt
 from sklearn.decomposition import PCA
+from sklearn.preprocessing import normalize
 
 Features = npt.NDArray[np.floating]
 Mask = npt.NDArray[np.bool_]
@@ -18,11 +19,12 @@ FEWEST_ROWS = 20  # that have both views of a pair
 
 
 def group_information(n_clusters: int) -> float:
-    r"""The most that K groups can tell of one view from another, in nats: :math:`\log K + 1`.
+    r"""The most that K groups can tell of one view from another in the mean, in nats: :math:`\log K + 1`.
 
     If views share the group alone, the partner of an item ranks anywhere among the members of its group. For
     a group of n_k of n items the mean of :math:`\log(n / rank)` is then :math:`\log(n / n_k) + 1`, and over
-    all items at most the entropy of the groups + 1.
+    all items at most the entropy of the groups + 1. This bounds an expectation: what is measured on n items
+    strays from its own by the order of :math:`1 / \sqrt n`, and may pass the bound by chance.
     """
     return math.log(n_clusters) + 1
 
@@ -56,7 +58,7 @@ def _recognition(x: Features, y: Features) -> float:
     left, strength, right = np.linalg.svd(x[:half].T @ y[:half])
     weight = strength[:SHARED]
     left, right = left[:, : len(weight)] * weight, right[: len(weight)].T * weight
-    similarity = _unit(x[half:] @ left) @ _unit(y[half:] @ right).T
+    similarity = normalize(x[half:] @ left) @ normalize(y[half:] @ right).T
     ranks = np.concatenate([_ranks(similarity), _ranks(similarity.T)])
     return float(np.mean(np.log(len(similarity) / ranks)))
 
@@ -74,8 +76,3 @@ def _whitened(x: Features, half: int) -> Features:
     with np.errstate(invalid="ignore"):  # a constant view has no variance to divide by
         whitened: Features = np.nan_to_num(model.fit(x[:half]).transform(x))
     return whitened
-
-
-def _unit(x: Features) -> Features:
-    scaled: Features = x / np.maximum(np.linalg.norm(x, axis=1, keepdims=True), np.finfo(np.float32).tiny)
-    return scaled

@@ -13,6 +13,7 @@ from rich.table import Table
 from sklearn.manifold import TSNE
 
 Labels = npt.NDArray[np.int64]
+Features = npt.NDArray[np.floating]
 Record = dict[str, Any]
 Group = tuple[str, float | None, str]  # data set, ratio, method
 
@@ -25,20 +26,6 @@ def grouped(records: Iterable[Record]) -> dict[Group, list[Record]]:
     for record in records:
         groups[record["dataset"], record["ratio"], record["method"]].append(record)
     return dict(groups)
-
-
-def summary(records: Iterable[Record]) -> list[Record]:
-    """Mean and standard deviation of every score and the mean seconds, per data set, ratio and method."""
-    return [
-        {
-            **dict(zip(("dataset", "ratio", "method"), key, strict=True)),
-            "seeds": len(group),
-            "seconds": float(np.mean([r["seconds"] for r in group])),
-            "mean": {name: float(np.mean([r["scores"][name] for r in group])) for name in COLUMNS},
-            "sd": {name: float(np.std([r["scores"][name] for r in group])) for name in COLUMNS},
-        }
-        for key, group in grouped(records).items()
-    ]
 
 
 def spread(values: Sequence[float], digits: int = 3) -> str:
@@ -93,6 +80,22 @@ def draw_fit(model: Any, truth: Labels, path: Path) -> None:
     figure.savefig(path, dpi=120)
 
 
+def flat_map(x: Features, seed: int) -> Features:
+    """Places (n, 2) of the samples in a map by t-SNE, which refuses a perplexity of n and more."""
+    place: Features = TSNE(
+        init="pca", perplexity=min(30.0, (len(x) - 1) / 3), random_state=seed
+    ).fit_transform(x)
+    return place
+
+
+def mark_stages(axes: Any, stages: Sequence[str], first: int = 0) -> None:
+    """A line and a name above curves that end at 1, where each stage begins; `first` is the first epoch."""
+    for i, stage in enumerate(stages):
+        if i == 0 or stage != stages[i - 1]:
+            axes.axvline(i + first, color="0.85", zorder=0)
+            axes.text(i + first, 1.02, f" {stage}", rotation=30, fontsize=7)
+
+
 def _draw_sizes(axes: Any, model: Any, truth: Labels) -> None:
     true = np.sort(np.bincount(truth))[::-1]
     perceived = np.sort(model.class_prior_)[::-1] * len(truth)
@@ -103,8 +106,7 @@ def _draw_sizes(axes: Any, model: Any, truth: Labels) -> None:
 
 
 def _draw_map(axes: Any, model: Any) -> None:
-    perplexity = min(30.0, (len(model.labels_) - 1) / 3)
-    place = TSNE(init="pca", perplexity=perplexity, random_state=0).fit_transform(model.embedding_)
+    place = flat_map(model.embedding_, seed=0)
     axes.scatter(*place.T, c=model.labels_, s=8, cmap="tab20")
     for label in np.unique(model.labels_):
         axes.annotate(str(label), np.median(place[model.labels_ == label], axis=0), weight="bold")
@@ -116,10 +118,6 @@ def _draw_curves(axes: Any, history: Sequence[Record]) -> None:
     for term in terms:
         values = np.array([row.get(term, np.nan) for row in history])
         axes.plot(values / (np.nanmax(np.abs(values)) or 1.0), label=term)
-    stages = [row["stage"] for row in history]
-    for i, stage in enumerate(stages):
-        if i == 0 or stage != stages[i - 1]:
-            axes.axvline(i, color="0.85", zorder=0)
-            axes.text(i, 1.02, f" {stage}", rotation=30, fontsize=7)
+    mark_stages(axes, [row["stage"] for row in history])
     axes.set(xlabel="epoch", ylabel="loss / its largest value")
     axes.legend(fontsize=8, loc="center left")

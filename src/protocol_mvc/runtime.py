@@ -2,9 +2,10 @@
 
 import platform
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.metadata import version
+from typing import Protocol
 
 import numpy as np
 import torch
@@ -12,6 +13,13 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 Seed = int | np.random.RandomState | np.random.Generator | None
+
+
+class Advance(Protocol):
+    """What moves a progress bar."""
+
+    def __call__(self, text: str, steps: int = 1) -> None:
+        """Move by so many steps and show the text."""
 
 
 def resolve_device(device: str | torch.device) -> torch.device:
@@ -66,12 +74,12 @@ def environment(device: torch.device) -> dict[str, str]:
 
 
 @contextmanager
-def progress_bar(total: int, *, visible: bool) -> Iterator[Callable[[str], None]]:
-    """A bar on stderr that moves by one with every call and shows its text; silent when piped."""
+def progress_bar(total: int, *, visible: bool) -> Iterator[Advance]:
+    """A bar on stderr that moves with every call and shows its text; silent when piped."""
     columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
     console = Console(file=sys.stderr)
     with Progress(
         *columns, console=console, transient=True, disable=not (visible and console.is_terminal)
     ) as bar:
         task = bar.add_task("starting", total=total)
-        yield lambda text: bar.update(task, advance=1, description=text)
+        yield lambda text, steps=1: bar.update(task, advance=steps, description=text)

@@ -47,12 +47,17 @@ def train(
     source: Source,
     generator: torch.Generator,
     on_epoch: Callable[[Epoch], None] = lambda epoch: None,
+    on_skip: Callable[[Stage], None] = lambda stage: None,
 ) -> list[Epoch]:
-    """Run the stages in order; progress goes from 0 to 1 within each, so schedules are functions of it."""
+    """Run the stages in order; progress goes from 0 to 1 within each, so schedules are functions of it.
+
+    Every epoch is told to `on_epoch` as it ends, every stage that is left out to `on_skip`.
+    """
     history: list[Epoch] = []
     for stage in stages:
         begun = stage.begin(source, generator) if stage.begin else None
         if begun is False:
+            on_skip(stage)
             continue
         optimiser = torch.optim.Adam(module.parameters(), lr=stage.learning_rate, fused=True)
         for number in range(stage.epochs):

@@ -10,6 +10,8 @@ import numpy as np
 from protocol_mvc.bench.records import Record
 from protocol_mvc.bench.studies import GRIDS
 from protocol_mvc.bench.study_tables import accuracies
+from protocol_mvc.bench.tables import title
+from protocol_mvc.report import mark_stages
 
 
 def draw_convergence(records: Sequence[Record], path: Path) -> None:
@@ -21,19 +23,12 @@ def draw_convergence(records: Sequence[Record], path: Path) -> None:
             values = [epoch[name] for epoch in record["curve"]]
             label = f"{name.upper() if axes is above else name}, seed {record['seed']}"
             axes.plot(range(1, len(values) + 1), values, style, label=label)
-    _mark_stages(above, [epoch["stage"] for epoch in records[0]["curve"]])
+    mark_stages(above, [epoch["stage"] for epoch in records[0]["curve"]], first=1)
     above.set(ylabel="score", ylim=(0, 1))
     below.set(xlabel="epoch", ylabel="loss", yscale="symlog")
     for axes in (above, below):
         axes.legend(fontsize=7)
     _save(figure, path, _title(records[0]))
-
-
-def _mark_stages(axes: Any, stages: Sequence[str]) -> None:
-    for i, stage in enumerate(stages):
-        if i == 0 or stage != stages[i - 1]:
-            axes.axvline(i + 1, color="0.8", zorder=0)
-            axes.text(i + 1, 0.02, f" {stage}", fontsize=7)
 
 
 def draw_sensitivity(records: dict[str, list[Record]], path: Path) -> None:
@@ -68,8 +63,7 @@ def draw_maps(record: Record, path: Path) -> None:
 
 
 def _title(record: Record) -> str:
-    ratio = "as it is" if record["ratio"] is None else f"R = {record['ratio']:g}"
-    return f"{record['dataset']}, {ratio}, {record['method']}"
+    return f"{title(record['dataset'], record['ratio'])}, {record['method']}"
 
 
 def _figure(width: float, height: float) -> Any:

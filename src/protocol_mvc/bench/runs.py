@@ -108,21 +108,16 @@ def class_recalls(truth: Labels, labels: Labels, sizes_of: Labels | None = None)
 
     The sizes are those in the truth, or in another sample of the same classes such as the training data.
     """
-    table = metrics.contingency(truth, labels)
-    clusters = metrics.match(table)
-    hits = np.where(clusters >= 0, table[np.arange(len(table)), clusters], 0)
-    sizes = np.unique(truth if sizes_of is None else sizes_of, return_counts=True)[1]
+    hits, own, _ = metrics.matched(truth, labels)
+    sizes = own if sizes_of is None else np.unique(sizes_of, return_counts=True)[1]
     order = np.argsort(-sizes, kind="stable")
-    recalls = (hits / table.sum(axis=1))[order].round(4)
+    recalls = (hits / own)[order].round(4)
     return {"class_sizes": sizes[order].tolist(), "recalls": recalls.tolist()}
 
 
 def thirds(recalls: list[float]) -> dict[str, float]:
     """Mean recall of head, medium and tail, from the recalls of classes in order of their size."""
-    r = np.asarray(recalls)
-    parts = np.array_split(r, 3) if len(r) >= 3 else [r[:1], r, r[-1:]]
-    means = (round(float(part.mean()), 4) for part in parts)
-    return dict(zip(metrics.GroupRecall._fields, means, strict=True))
+    return {name: round(mean, 4) for name, mean in metrics.group_means(recalls)._asdict().items()}
 
 
 def effort(model: Any) -> Record:

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
-from sklearn.manifold import TSNE
 
 from protocol_mvc import metrics
 from protocol_mvc.assignment import separation
@@ -20,11 +19,11 @@ from protocol_mvc.estimator import PROTOCOL, make_config
 from protocol_mvc.methods.base import Inferred, infer_all
 from protocol_mvc.methods.protocol import Protocol
 from protocol_mvc.nn.seeded import build
-from protocol_mvc.runtime import fresh_seed, resolve_device
+from protocol_mvc.report import flat_map
 from protocol_mvc.training import Epoch, train
 
 Labels = npt.NDArray[np.int64]
-Features = npt.NDArray[np.float32]
+Features = npt.NDArray[np.floating]
 Look = Callable[[Protocol, Source, Epoch], None]
 
 TEST_SHARE = 0.2  # of the smallest class, taken from every class
@@ -92,11 +91,10 @@ def maps(unit: Unit, config: Fields) -> Record:
     features: dict[str, Features] = {"views": np.hstack(raw)}
 
     def look(method: Protocol, source: Source, epoch: Epoch) -> None:
-        if epoch.epoch + 1 == lengths[epoch.stage]:
+        if (epoch.stage, epoch.epoch + 1) in ((stage.name, stage.epochs) for stage in method.stages()):
             features[epoch.stage] = infer_all(method, source).embedding.numpy()
 
-    lengths: dict[str, int] = {}
-    watch(views, len(np.unique(truth)), unit.seed, config, look, lengths)
+    watch(views, len(np.unique(truth)), unit.seed, config, look)
     shown = np.random.default_rng(unit.seed).permutation(len(views))[:MOST_POINTS]
     return {
         "data": data_hash(views),
@@ -108,19 +106,10 @@ def maps(unit: Unit, config: Fields) -> Record:
 
 
 def _flat(x: Features, seed: int) -> list[list[float]]:
-    perplexity = min(30.0, (len(x) - 1) / 3)
-    place: Features = TSNE(init="pca", perplexity=perplexity, random_state=seed).fit_transform(x)
-    return [[round(float(value), 1) for value in point] for point in place]
+    return [[round(float(value), 1) for value in point] for point in flat_map(x, seed)]
 
 
-def watch(
-    views: Views,
-    n_clusters: int,
-    seed: int,
-    config: Fields,
-    look: Look,
-    lengths: dict[str, int] | None = None,
-) -> Protocol:
+def watch(views: Views, n_clusters: int, seed: int, config: Fields, look: Look) -> Protocol:
     """Train as `PROTOCOL.fit` does, looking at the method after every epoch; looking changes nothing.
 
     Args:
@@ -129,18 +118,10 @@ def watch(
         seed: Seed of the method.
         config: Fields of its config.
         look: Called after every epoch.
-        lengths: Filled with the number of epochs of each stage before the training begins.
     """
-    device = resolve_device("auto")
-    generator = torch.Generator().manual_seed(fresh_seed(seed))
-    scalings = fit_scalings(views)
-    chosen = make_config(dict(config))
-    method = build(lambda: Protocol(chosen, list(views.dims), n_clusters), generator).to(device)
-    source = Source(views, scalings, batch_size=PROTOCOL().batch_size, device=device)
-    stages = method.stages()
-    if lengths is not None:
-        lengths |= {stage.name: stage.epochs for stage in stages}
-    train(method, stages, source, generator, lambda epoch: look(method, source, epoch))
+    model = PROTOCOL(n_clusters, config=make_config(dict(config)), random_state=seed)
+    method, source, generator = model._set_up(views)
+    train(method, method.stages(), source, generator, lambda epoch: look(method, source, epoch))
     return method.eval().requires_grad_(False)
 
 
