@@ -26,7 +26,7 @@ class Rule:
 
 
 TENSORS = frozenset({"nn", "transport", "losses"})
-LOWEST = TENSORS | {"runtime", "data", "metrics", "assignment", "pairing"}
+LOWEST = TENSORS | {"runtime", "data", "metrics", "assignment", "cooccurrence", "pairing"}
 LOOP = frozenset({"training", "checkpoint"})
 BELOW_ESTIMATOR = LOWEST | LOOP | {"methods"}
 BELOW_REPORT = BELOW_ESTIMATOR | {"estimator"}
@@ -40,9 +40,10 @@ RULES = {
     **{part: Rule(only_torch=True) for part in sorted(TENSORS)},
     "assignment": Rule(),
     "pairing": Rule(),
+    "cooccurrence": Rule(frozenset({"assignment"})),
     "training": Rule(frozenset({"runtime", "data"})),
     "checkpoint": Rule(frozenset({"runtime", "data", "training"})),
-    "methods": Rule(TENSORS | {"assignment", "pairing", "training", "data", "runtime"}),
+    "methods": Rule(TENSORS | {"assignment", "cooccurrence", "pairing", "training", "data", "runtime"}),
     "estimator": Rule(BELOW_ESTIMATOR),
     "assessment": Rule(BELOW_ESTIMATOR | {"estimator"}),
     "report": Rule(BELOW_REPORT),

@@ -20,6 +20,7 @@ from protocol_mvc.assignment import (
     most_agreed,
     perceive,
     separation,
+    supported,
 )
 from protocol_mvc.metrics import mean_recall
 
@@ -143,16 +144,18 @@ def components(edges: Edges, n: int) -> Labels:
 def test_one_view_is_the_plain_assignment(seed: int, k: int):
     x = np.hstack(blobs((30, 20, 10), noise=3, seed=seed)[0])
     np.testing.assert_array_equal(perceive(x, k, seed, n_views=1), perceive(x, k, seed))
-    np.testing.assert_array_equal(most_agreed(candidates(x, k, seed)), perceive(x, k, seed))
+    np.testing.assert_array_equal(
+        most_agreed(supported(list(candidates(x, k, seed)), k)), perceive(x, k, seed)
+    )
 
 
 @settings(max_examples=6)
-@given(st.permutations(range(3)), st.integers(0, 5), st.booleans())
-def test_the_order_of_the_views_does_not_matter_to_separated_groups(order: list[int], seed: int, twins: bool):
+@given(st.permutations(range(3)), st.integers(0, 5))
+def test_the_order_of_the_views_does_not_matter_to_separated_groups(order: list[int], seed: int):
     x, truth = directions((60, 30, 10), noise=0.03)
     noise = np.random.default_rng(0).normal(size=(3, *x.shape))
     parts = [x[:, np.roll(np.arange(8), v)] + 0.01 * noise[v] for v in range(3)]
-    labels = perceive(np.hstack([parts[v] for v in order]), 3, seed, 3, twins=twins)
+    labels = perceive(np.hstack([parts[v] for v in order]), 3, seed, 3)
     assert adjusted_rand_score(truth, labels) == 1
 
 
@@ -160,28 +163,17 @@ def test_the_order_of_the_views_does_not_matter_to_separated_groups(order: list[
 def test_neighbours_by_each_view_join_what_the_joint_distance_leaves_apart(seed: int):
     parts, truth = styles(5, seed=seed)
     x = np.hstack(parts)
-    joint, each = (components(edges, len(x)) for edges in _graphs(x, 2, twins=True))
-    (summed,) = (components(edges, len(x)) for edges in _graphs(x, 2, twins=False))
+    joint, each = (components(edges, len(x)) for edges in _graphs(x, 2))
     assert len(set(joint)) == 4 * 5  # one for every pair of styles of a group
-    assert adjusted_rand_score(truth, each) == adjusted_rand_score(truth, summed) == 1
-    assert adjusted_rand_score(truth, perceive(x, 5, seed, 2, twins=False)) == 1
-
-
-def test_edges_of_different_items_add_up_to_those_of_all_views_once_for_every_view():
-    x = np.hstack(styles(2, 3, size=20)[0])
-    (joint,) = _graphs(x, 1, twins=False)
-    _, each = _graphs(x, 3, twins=True)
-    (summed,) = _graphs(x, 3, twins=False)
-    dense = [coo_array((np.ones(len(e[0])), e), shape=(40, 40)).toarray() for e in (joint, each, summed)]
-    np.testing.assert_array_equal(dense[2], 3 * dense[0] + dense[1])
+    assert adjusted_rand_score(truth, each) == 1
+    assert any(adjusted_rand_score(truth, found) == 1 for found in candidates(x, 5, seed, 2))
 
 
 @pytest.mark.parametrize("n_views", [1, 2, 4])
-@pytest.mark.parametrize("twins", [True, False])
-def test_every_size_of_micro_clusters_gives_a_candidate_in_every_way(n_views: int, twins: bool):
-    ways = (3 if n_views > 1 else 2) if twins else 1
+def test_every_size_of_micro_clusters_gives_a_candidate_in_every_way(n_views: int):
+    ways = 3 if n_views > 1 else 2
     x = np.hstack([directions((60, 40, 20), noise=0.05)[0]] * n_views)
-    found = candidates(x, 3, 0, n_views, twins=twins)
+    found = list(candidates(x, 3, 0, n_views))
     assert len(found) == ways * REPEATS * len(MICRO_PER_CLUSTER)
     assert all(c.shape == (120,) and c.dtype == np.int64 for c in found)
 
@@ -191,7 +183,8 @@ def test_every_size_of_micro_clusters_gives_a_candidate_in_every_way(n_views: in
 def test_candidates_are_all_supported_or_all_kept(sizes: list[int], n_views: int, seed: int):
     x, _ = directions(tuple(sizes), noise=0.1, seed=seed)
     k = min(3, len(x))
-    smallest = [np.bincount(c, minlength=k).min() for c in candidates(x, k, seed, n_views)]
+    found = list(candidates(x, k, seed, n_views))
+    smallest = [np.bincount(c, minlength=k).min() for c in supported(found, k)]
     every = (1 + n_views) * REPEATS * len(MICRO_PER_CLUSTER)
     assert min(smallest) >= SUPPORT or max(smallest) < SUPPORT
     assert 1 <= len(smallest) <= every

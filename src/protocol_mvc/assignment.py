@@ -30,7 +30,7 @@ def kmeans(x: Features, n_clusters: int, seed: int) -> Labels:
     return labels
 
 
-def perceive(x: Features, n_clusters: int, seed: int, n_views: int = 1, *, twins: bool = True) -> Labels:
+def perceive(x: Features, n_clusters: int, seed: int, n_views: int = 1) -> Labels:
     """The candidate that agrees most with the others, by mean normalised mutual information.
 
     Args:
@@ -38,20 +38,14 @@ def perceive(x: Features, n_clusters: int, seed: int, n_views: int = 1, *, twins
         n_clusters: number of clusters.
         seed: of the micro-clusters.
         n_views: in how many parts the features come.
-        twins: whether the views show the same items, not different ones of the same group.
     """
-    return most_agreed(candidates(x, n_clusters, seed, n_views, twins=twins))
+    return most_agreed(supported(list(candidates(x, n_clusters, seed, n_views)), n_clusters))
 
 
-def candidates(
-    x: Features, n_clusters: int, seed: int, n_views: int = 1, *, twins: bool = True
-) -> list[Labels]:
-    """Assignments by micro-clusters of several sizes, each joined in several ways.
-
-    Those with a cluster of fewer than `SUPPORT` samples, mostly outliers, are kept only if all have one.
-    """
-    every = list(_candidates(x, n_clusters, np.random.default_rng(seed), n_views, twins))
-    return [c for c in every if np.bincount(c, minlength=n_clusters).min() >= SUPPORT] or every
+def supported(assignments: list[Labels], n_clusters: int) -> list[Labels]:
+    """Those without a cluster of fewer than `SUPPORT` samples, mostly outliers; all, if all have one."""
+    fit = [found for found in assignments if np.bincount(found, minlength=n_clusters).min() >= SUPPORT]
+    return fit or assignments
 
 
 def most_agreed(assignments: list[Labels]) -> Labels:
@@ -63,38 +57,31 @@ def most_agreed(assignments: list[Labels]) -> Labels:
     return assignments[int(agreement.sum(1).argmax())]
 
 
-def _candidates(
-    x: Features, n_clusters: int, rng: np.random.Generator, n_views: int, twins: bool
-) -> Iterator[Labels]:
-    """Joins along the edges of neighbour graphs, and by linkage where a joint distance means something."""
+def candidates(x: Features, n_clusters: int, seed: int, n_views: int = 1) -> Iterator[Labels]:
+    """Assignments by micro-clusters of several sizes, each joined along neighbour graphs and by linkage."""
+    rng = np.random.default_rng(seed)
     sample = np.sort(rng.permutation(len(x))[:MOST_ROWS])
-    graphs = _graphs(x[sample], n_views, twins)
+    graphs = _graphs(x[sample], n_views)
     for factor in MICRO_PER_CLUSTER * REPEATS:
         n_micro = min(factor * n_clusters, len(x))
         if n_micro <= n_clusters:
             yield kmeans(x, n_clusters, int(rng.integers(2**31)))
             continue
-        micro, centers = _micro_clusters(x, n_micro, int(rng.integers(2**31)))
+        micro, centers = micro_clusters(x, n_micro, int(rng.integers(2**31)))
         if len(centers) <= n_clusters:
             yield micro
             continue
         for edges in graphs:
             yield _join_by_edges(micro[sample], edges, len(centers), n_clusters)[micro]
-        if twins:
-            yield _join_by_linkage(centers, n_clusters)[micro]
+        yield _join_by_linkage(centers, n_clusters)[micro]
 
 
-def _graphs(x: Features, n_views: int, twins: bool) -> list[Edges]:
-    """Graphs to join along: of all features together, and of the views each on its own.
-
-    Views of the same item complete each other, so each graph makes candidates of its own. Where a view shows
-    another item of the same group, its neighbours are evidence of their own, and all edges add up.
-    """
+def _graphs(x: Features, n_views: int) -> list[Edges]:
+    """Graphs to join along: of all features together, and of the views each on its own."""
     joint = _neighbour_pairs(x)
     if n_views == 1:
         return [joint]
-    each = [_neighbour_pairs(part) for part in np.split(x, n_views, axis=1)]
-    return [joint, _union(each)] if twins else [_union([joint] * n_views + each)]
+    return [joint, _union([_neighbour_pairs(part) for part in np.split(x, n_views, axis=1)])]
 
 
 def _union(graphs: list[Edges]) -> Edges:
@@ -102,7 +89,7 @@ def _union(graphs: list[Edges]) -> Edges:
     return np.concatenate(rows), np.concatenate(near)
 
 
-def _micro_clusters(x: Features, n_micro: int, seed: int) -> tuple[Labels, Features]:
+def micro_clusters(x: Features, n_micro: int, seed: int) -> tuple[Labels, Features]:
     """Labels and centres of small groups; repeated rows make fewer, so that none is empty."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # "fewer than asked for" is no one's concern

@@ -8,7 +8,7 @@ import torch
 from tests.examples import TINY, TINY_PAPER, blobs, seeded, source, twins, with_gaps
 from torch.nn import functional
 
-from protocol_mvc import assignment, pairing
+from protocol_mvc import assignment, cooccurrence, pairing
 from protocol_mvc.data.batches import BLOCK, Batch
 from protocol_mvc.methods.base import infer_all
 from protocol_mvc.methods.protocol import Protocol
@@ -349,21 +349,22 @@ class TestTwins:
         self, monkeypatch, twin, align_twins, number, codes
     ):
         seen: list[tuple[Any, ...]] = []
-        real = assignment.perceive
+        module, real = (assignment, assignment.perceive) if twin else (cooccurrence, cooccurrence.perceive)
 
-        def spy(*given, twins):
-            seen.append((*given, twins))
-            return real(*given, twins=twins)
+        def spy(*given):
+            seen.append(given)
+            return real(*given)
 
-        monkeypatch.setattr(assignment, "perceive", spy)
+        monkeypatch.setattr(module, "perceive", spy)
         protocol, data = method(align_twins=align_twins).requires_grad_(False), source(VIEWS)
         protocol.twins.fill_(twin)
         protocol.perceive(data, seeded(3), number)
-        ((x, k, seed, n_views, twins),) = seen
+        (given,) = seen
+        x = given[0] if twin else np.hstack(given[0])
         np.testing.assert_array_equal(
             x, protocol._codes(data) if codes else infer_all(protocol, data).embedding
         )
-        assert (k, seed, n_views, twins) == (K, draw_seed(seeded(3)), 2, twin)
+        assert given[1:] == (K, draw_seed(seeded(3)), 2) if twin else given[-2:] == (K, draw_seed(seeded(3)))
 
 
 class TestCodes:
@@ -397,8 +398,11 @@ class TestPerceived:
         protocol.twins.fill_(twin)
         labels = protocol.perceive(data, seeded(3))
         assert labels is not None
-        x = protocol._codes(data) if twin else infer_all(protocol, data).embedding
-        expected = assignment.perceive(x.numpy(), K, draw_seed(seeded(3)), 2, twins=twin)
+        seed = draw_seed(seeded(3))
+        if twin:
+            expected = assignment.perceive(protocol._codes(data).numpy(), K, seed, 2)
+        else:
+            expected = protocol._explain_views(data, infer_all(protocol, data).embedding.numpy(), seed)
         np.testing.assert_array_equal(labels.hard, expected)
         assert torch.equal(labels.soft, functional.one_hot(labels.hard, K).to(labels.soft))
         sizes = torch.bincount(labels.hard, minlength=K)

@@ -42,7 +42,7 @@ class Source:
         """One epoch in random order, in batches of nearly equal size (no tiny last one)."""
         order = torch.randperm(len(self), generator=generator)
         for rows in order.tensor_split(self.n_batches):
-            yield self._batch(rows)
+            yield self.take(rows)
 
     def blocks(self) -> Iterator[Batch]:
         """All samples in order, always in blocks of the same height.
@@ -51,9 +51,10 @@ class Source:
         heights, so this is what makes the result for a sample independent of the company it comes in.
         """
         for first in range(0, len(self), BLOCK):
-            yield self._batch(torch.arange(first, first + BLOCK).clamp_max(len(self) - 1))
+            yield self.take(torch.arange(first, first + BLOCK).clamp_max(len(self) - 1))
 
-    def _batch(self, rows: Tensor) -> Batch:
+    def take(self, rows: Tensor) -> Batch:
+        """The named samples."""
         views = [self._rows(v, rows).to(self.device) for v in range(self.views.n_views)]
         present = None if self._present is None else self._present[rows].to(self.device)
         return Batch(views, rows, present)

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from protocol_mvc import assignment, pairing
+from protocol_mvc import assignment, cooccurrence, pairing
 from protocol_mvc.data.batches import Batch, Source
 from protocol_mvc.methods import protocol_losses as losses
 from protocol_mvc.methods.base import Inferred, infer_all
@@ -81,9 +81,8 @@ class Protocol(nn.Module):
         """Stage 2, multi-view alignment (Eq. 27)."""
         codes, x_hat = self.network(batch.views)
         fused = self.network.fuse(codes.z, batch.present)
-        return losses.contrast(self.config, self.view_weights(), batch, codes, fused) | losses.reconstruction(
-            batch, x_hat
-        )
+        contrast = losses.contrast(self.config, self.view_weights(), batch, codes, fused)
+        return contrast | losses.reconstruction(batch, x_hat)
 
     def rebalance(self, batch: Batch, progress: float, labels: PotLabels | float) -> Losses:
         """Stage 3, imbalanced learning (Eqs. 11, 25); a number instead of labels is the mass of a batch."""
@@ -93,7 +92,7 @@ class Protocol(nn.Module):
         if isinstance(labels, PotLabels):
             t = labels.rows(batch.rows)
         else:
-            t = self._pot_labels(losses.log_mixed(self.config.mix, batch, codes, fused).detach(), labels)
+            t = self._pot_labels(losses.log_mixed(c.mix, batch, codes, fused).detach(), labels)
         learned = {"label": c.label_weight * losses.label_loss(c, batch, codes, fused, t)}
         contrast = losses.contrast(c, self.view_weights(), batch, codes, fused, t if c.rebalance else None)
         if self.twins:
@@ -121,15 +120,24 @@ class Protocol(nn.Module):
         h = infer_all(self, source).embedding
         untrained = number == 0 and bool(self.twins) and not self.config.align_twins
         x = (self._codes(source) if untrained else h).numpy()
-        found = assignment.perceive(
-            x, self.n_clusters, draw_seed(generator), self.n_views, twins=bool(self.twins)
-        )
+        seed = draw_seed(generator)
+        if self.twins:
+            found = assignment.perceive(x, self.n_clusters, seed, self.n_views)
+        else:
+            found = self._explain_views(source, x, seed)
         label = torch.from_numpy(found)
         member = functional.one_hot(label, self.n_clusters).to(h)  # (n, k)
         self.prior.copy_((member.sum(0) + 1) / (member.sum() + self.n_clusters))
         mean = (member.T @ h).unflatten(1, (-1, self.config.feature)).mean(1)  # over members and views
         self.network.classifier.prototypes.copy_(functional.normalize(mean))
         return PotLabels(member.to(self.prior), label.to(self.prior.device), self.prior.log())
+
+    def _explain_views(self, source: Source, x: assignment.Features, seed: int) -> assignment.Labels:
+        """The assignment that explains best what views of different items have in common."""
+        features = np.split(x, self.n_views, axis=1)
+        rows = np.random.default_rng(seed).permutation(len(source))[: cooccurrence.MOST_ROWS]
+        views = [view.cpu().numpy() for view in source.take(torch.from_numpy(rows)).views]
+        return cooccurrence.perceive(features, views, source.views.mask, rows, self.n_clusters, seed)
 
     def _codes(self, source: Source) -> Tensor:
         """The Z^v (n, V latent) of all samples, centred and of unit norm; an absent view is all zeros."""

@@ -27,7 +27,7 @@ class ProtocolConfig(BaseModel):
     )
 
     reconstruct_length: Count = 60  # epochs
-    align_length: Count = 20  # epochs
+    align_length: Count = 12  # epochs; longer ones learn by heart which items were paired
     align_twins: bool = False  # also where the views show the same items; see `pairing`
     rounds: Count = 2  # of perceiving and rebalancing
     rebalance_length: Count = 10  # epochs of each round

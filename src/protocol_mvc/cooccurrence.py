@@ -1,0 +1,164 @@
+"""Which grouping explains what views have in common, if each shows another item of the group?
+
+The items of a group are then paired at random: whatever two views share is the group, and nothing else is.
+So the look of an item in one view tells nothing of its look in another once the group is known, and the right
+grouping is the one that leaves nothing to tell. The looks are those of the raw data, which no training has
+touched: an embedding may have learned by heart which items were paired.
+"""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import numpy.typing as npt
+from scipy.sparse import csr_array
+from scipy.special import logsumexp, xlogy
+from sklearn.decomposition import PCA
+
+from protocol_mvc import assignment
+
+Features = npt.NDArray[np.floating]
+Labels = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
+
+MOST_ROWS = 20000  # that tell how words go together
+WORDS_PER_CLUSTER = 12  # of the data
+ROWS_PER_WORD = 5  # at least, on average
+COMPONENTS = 50  # of a view, in which its items are compared
+WORDS_OF_FEATURES = (4, 8, 12)  # per cluster; each gives explanations of its own
+SMOOTHING = 0.1  # of every count of words
+MOST_STEPS = 100  # of expectation maximisation
+TOLERANCE = 1e-6  # nats a sample
+
+
+def perceive(
+    features: Sequence[Features],
+    views: Sequence[Features],
+    mask: Mask,
+    rows: Labels,
+    n_clusters: int,
+    seed: int,
+) -> Labels:
+    """The assignment, of those that learned features suggest, that makes the words of the data most likely.
+
+    Args:
+        features: learned of each view (n, d).
+        views: data of each view (m, D_v), from which nothing was learned yet.
+        mask: which sample has which view (n, V).
+        rows: which m samples the data are of.
+        n_clusters: number of clusters.
+        seed: of the suggestions.
+    """
+    shown = words(views, mask[rows], WORDS_PER_CLUSTER * n_clusters, seed)
+    found = list(assignment.candidates(np.hstack(features), n_clusters, seed, len(features)))
+    found.extend(explanations(features, mask, n_clusters, seed))
+    found = assignment.supported(found, n_clusters)
+    return max(found, key=lambda labels: likelihood(shown, labels[rows], n_clusters))
+
+
+def words(views: Sequence[Features], mask: Mask, n_words: int, seed: int) -> Labels:
+    """The word that every view of every sample shows (n, V): its group of look-alikes, by K-means.
+
+    There are fewer words where samples are few, and the word of an absent view is -1.
+    """
+    shown = np.full((len(views[0]), len(views)), -1, dtype=np.int64)
+    for v, x in enumerate(views):
+        here = np.flatnonzero(mask[:, v])
+        enough = min(n_words, len(here) // ROWS_PER_WORD)
+        if enough > 1:
+            shown[here, v] = assignment.micro_clusters(_reduced(x[here], seed), enough, seed + v)[0]
+    return shown
+
+
+def likelihood(shown: Labels, labels: Labels, n_clusters: int) -> float:
+    r"""Mean log-likelihood of the words of a sample, were they independent given its cluster.
+
+    .. math:: \frac1n \sum_i \log \sum_k \pi_k \prod_v \theta^v_{k, w^v_i}
+
+    with the sizes :math:`\pi` of the clusters and the frequencies :math:`\theta^v` of the words in them. To
+    join two groups lowers it, since their words go together no more; to cut one raises nothing.
+    """
+    return float(logsumexp(_log_joint(shown, np.eye(n_clusters)[labels]), axis=1).mean())
+
+
+def explanations(views: Sequence[Features], mask: Mask, n_clusters: int, seed: int) -> Iterator[Labels]:
+    """Assignments by latent classes, started from words that go with the same words of other views."""
+    for factor in WORDS_OF_FEATURES:
+        shown = words(views, mask, factor * n_clusters, seed)
+        for v, word in enumerate(shown.T):
+            here = word >= 0
+            if not here.any():
+                continue
+            member = np.full((len(word), n_clusters), 1 / n_clusters)
+            member[here] = np.eye(n_clusters)[join_by_information(_table(shown, v), n_clusters)[word[here]]]
+            yield latent_classes(shown, member)
+
+
+def join_by_information(table: Features, n_clusters: int) -> Labels:
+    r"""Join the rows of a table of counts, always the pair that loses least information, until K remain.
+
+    Rows s and t lose :math:`f(s) + f(t) - f(s + t)`, where :math:`f(t) = \sum_j t_j \log(t_j / \sum_i t_i)`:
+    the agglomerative information bottleneck. Rare rows are cheap to join only if they are alike.
+    """
+    table, group = table.astype(np.float64), np.arange(len(table))
+    own = _information(table)
+    loss = np.array([own + own[i] - _information(table + row) for i, row in enumerate(table)])
+    np.fill_diagonal(loss, np.inf)
+    for _ in range(len(table) - n_clusters):
+        i, j = np.unravel_index(np.argmin(loss), loss.shape)
+        table[i] += table[j]
+        own[i] = _information(table[i])
+        gone = np.isinf(loss[i]) | (np.arange(len(table)) == j)
+        loss[i] = loss[:, i] = np.where(gone, np.inf, own + own[i] - _information(table + table[i]))
+        loss[j] = loss[:, j] = np.inf
+        group[group == group[j]] = group[i]
+    return np.unique(group, return_inverse=True)[1].astype(np.int64)
+
+
+def latent_classes(shown: Labels, member: Features) -> Labels:
+    """The model of `likelihood` with memberships of its own, by expectation maximisation from `member`."""
+    before = -np.inf
+    for _ in range(MOST_STEPS):
+        log_p = _log_joint(shown, member)
+        total = logsumexp(log_p, axis=1)
+        member = np.exp(log_p - total[:, None])
+        if total.mean() - before < TOLERANCE:
+            break
+        before = total.mean()
+    labels: Labels = member.argmax(1).astype(np.int64)
+    return labels
+
+
+def _log_joint(shown: Labels, member: Features) -> Features:
+    """Log probability of cluster and words of every sample (n, k), with frequencies counted by `member`."""
+    size = member.sum(0) + SMOOTHING
+    log_p = np.tile(np.log(size / size.sum()), (len(member), 1))
+    for word in shown.T:
+        here = word >= 0
+        count = _indicator(word) @ member + SMOOTHING  # (words, k)
+        log_p[here] += np.log(count / count.sum(0))[word[here]]
+    return log_p
+
+
+def _table(shown: Labels, v: int) -> Features:
+    """How often each word of view v meets each word of the other views."""
+    own = _indicator(shown[:, v])
+    met = [(own @ _indicator(word).T).toarray() for word in np.delete(shown, v, axis=1).T]
+    return np.hstack(met)
+
+
+def _indicator(word: Labels) -> csr_array:
+    """Which word is shown by which sample (words, n)."""
+    here = np.flatnonzero(word >= 0)
+    shape = (int(word.max(initial=-1)) + 1, len(word))
+    return csr_array((np.ones(len(here)), (word[here], here)), shape=shape)
+
+
+def _reduced(x: Features, seed: int) -> Features:
+    with np.errstate(invalid="ignore"):  # a constant view has no variance to divide by
+        reduced: Features = PCA(min(COMPONENTS, *x.shape), random_state=seed).fit_transform(x)
+    return reduced
+
+
+def _information(table: Features) -> Features:
+    information: Features = xlogy(table, table).sum(-1) - xlogy(table.sum(-1), table.sum(-1))
+    return information
