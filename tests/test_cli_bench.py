@@ -134,6 +134,28 @@ def test_sensitivity_runs_every_cell_once(folder, monkeypatch, fits):
     assert (folder / "benchmarks" / "figures" / "sensitivity.png").exists()
 
 
+def test_choices_are_undone_one_at_a_time(folder, monkeypatch, fits):
+    for name in list(studies.CHOICES)[2:]:
+        monkeypatch.delitem(studies.CHOICES, name)
+    words = ("choices", "--seeds", "0", *SETTINGS)
+    result = run(*words)
+    assert result.exit_code == 0
+    found = read(folder / "benchmarks" / "results" / "choices.jsonl")
+    assert [r["config"]["logit_shift"] for r in found] == [1.0, -1.0]
+    assert set(studies.CHOICES) <= set(cells(result.stdout))
+    assert run(*words).stdout == result.stdout
+    assert len(fits) == 2
+
+
+def test_calibration_records_confidence(folder, fits):
+    words = ("calibration", "--seeds", "0", *SETTINGS)
+    result = run(*words)
+    assert result.exit_code == 0
+    (found,) = read(folder / "benchmarks" / "results" / "calibration.jsonl")
+    assert f"{found['calibration']['confidence']:.3f}" in cells(result.stdout)
+    assert run(*words).stdout == result.stdout
+
+
 @pytest.fixture
 def results(folder):
     """A file of records."""

@@ -2,6 +2,7 @@
 
 import pickle
 import re
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -17,7 +18,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from tests.examples import TINY, TINY_PAPER, blobs, tiny, twins, with_gaps
 
-from protocol_mvc import PROTOCOL, ProtocolConfig, as_views
+from protocol_mvc import PROTOCOL, ClusterWarning, ProtocolConfig, as_views
 from protocol_mvc.bench.methods import ViewKMeans
 from protocol_mvc.data.batches import BLOCK
 from protocol_mvc.data.imbalance import class_counts
@@ -452,3 +453,17 @@ def test_labels_belong_to_the_ids_of_matched_frames():
     model = PROTOCOL(2, config=TINY, random_state=0).fit([first, second])
     assert model.sample_ids_.tolist() == [f"s{i}" for i in range(25)]
     assert len(model.labels_) == 25
+
+
+def test_clusters_of_hardly_any_samples_are_warned_of():
+    with pytest.warns(
+        ClusterWarning, match=r"\[.*2\] have fewer than 5 samples: n_clusters may be too large"
+    ):
+        tiny().fit([view[:12] for view in VIEWS])  # one of three clusters must be small
+
+
+def test_clusters_of_many_samples_are_not_warned_of():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ClusterWarning)
+        model = tiny().set_params(config__reconstruct_length=30).fit(blobs((40, 30, 20), noise=0.05)[0])
+    assert model.cluster_sizes_.min() >= 5

@@ -205,3 +205,32 @@ def test_any_sortable_names_will_do():
 def test_bad_input_is_one_clear_error(truth, labels):
     with pytest.raises(ValueError, match=r"must be 1-D, not empty and equally long, but their shapes are"):
         metrics.scores(truth, labels)
+
+
+def test_right_items_are_those_in_the_matched_clusters():
+    truth, labels = ["a", "a", "a", "b", "b"], [7, 7, 5, 5, 5]
+    np.testing.assert_array_equal(metrics.correct(truth, labels), [True, True, False, True, True])
+
+
+@given(pairs)
+def test_right_items_make_the_accuracy(pair):
+    assert metrics.correct(*pair).mean() == pytest.approx(metrics.accuracy(*pair))
+
+
+def test_calibration_by_hand():
+    truth, labels = [0, 0, 0, 1], [3, 3, 4, 4]  # the third is wrong
+    found = metrics.calibration(truth, labels, [0.95, 0.92, 0.35, 0.5])
+    assert found.confidence == pytest.approx(0.68)
+    assert found.error == pytest.approx((abs(0.95 + 0.92 - 2) + 0.35 + 0.5) / 4)
+    assert found.ranking == 1
+
+
+@given(pairs)
+def test_confidence_that_is_the_accuracy_has_no_error_and_full_confidence_that_of_what_is_wrong(pair):
+    accuracy, n = metrics.accuracy(*pair), len(pair[0])
+    assert metrics.calibration(*pair, np.full(n, accuracy)).error == pytest.approx(0, abs=1e-9)
+    assert metrics.calibration(*pair, np.ones(n)).error == pytest.approx(1 - accuracy)
+
+
+def test_without_right_and_wrong_labels_there_is_no_ranking():
+    assert np.isnan(metrics.calibration([0, 1], [1, 0], [0.5, 0.6]).ranking)

@@ -1,6 +1,7 @@
 """Clustering of several views whose groups are of very unequal size."""
 
-from protocol_mvc.assessment import ClusterWarning, Stability, stability
+from protocol_mvc.assessment import Stability, stability
+from protocol_mvc.assignment import ClusterWarning
 from protocol_mvc.data.views import Views, as_views
 from protocol_mvc.estimator import PROTOCOL
 from protocol_mvc.methods.protocol_config import ProtocolConfig

@@ -9,7 +9,7 @@ from scipy.optimize import linear_sum_assignment
 from sklearn.base import clone
 from sklearn.metrics import confusion_matrix
 
-from protocol_mvc.assignment import SUPPORT
+from protocol_mvc.assignment import SUPPORT, ClusterWarning, too_small, warn_of
 from protocol_mvc.data.views import as_views
 from protocol_mvc.estimator import PROTOCOL
 
@@ -17,10 +17,6 @@ Floats = npt.NDArray[np.float64]
 Labels = npt.NDArray[np.int64]
 
 DISSOLVED = 0.5  # overlap below which a cluster of one fit has no counterpart in another
-
-
-class ClusterWarning(UserWarning):
-    """Something speaks against a cluster, or against the number of clusters."""
 
 
 class Stability(NamedTuple):
@@ -57,8 +53,7 @@ def stability(
     others = [_refit(model, views, share, rng) for _ in range(n_fits)]
     clusters, samples = compare(model.labels_, others, model.n_clusters)
     doubts = _doubts(model.cluster_sizes_, clusters)
-    if doubts:
-        warnings.warn(" ".join(doubts), ClusterWarning, stacklevel=2)
+    warn_of(doubts)
     return Stability(clusters, samples, doubts)
 
 
@@ -78,18 +73,15 @@ def _refit(model: PROTOCOL, views: Any, share: float, rng: np.random.Generator) 
     n = len(views)
     rows = np.sort(rng.permutation(n)[: max(model.n_clusters, round(share * n))])
     other = clone(model).set_params(views=None, random_state=int(rng.integers(2**31)))
-    found: Labels = other.fit(views[rows]).predict(views)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ClusterWarning)  # it is the model that is assessed
+        found: Labels = other.fit(views[rows]).predict(views)
     return found
 
 
 def _doubts(sizes: npt.NDArray[np.integer], overlap: Floats) -> list[str]:
     """One sentence for every kind of doubt, naming the clusters and what may help."""
-    small, loose = np.flatnonzero(sizes < SUPPORT), np.flatnonzero((overlap < DISSOLVED) & (sizes >= SUPPORT))
-    doubts = []
-    if len(small):
-        doubts.append(
-            f"Clusters {small.tolist()} have fewer than {SUPPORT} samples: n_clusters may be too large."
-        )
+    doubts, loose = too_small(sizes), np.flatnonzero((overlap < DISSOLVED) & (sizes >= SUPPORT))
     if len(loose):
         doubts.append(
             f"Clusters {loose.tolist()} come out differently in other fits (overlap below {DISSOLVED}): "

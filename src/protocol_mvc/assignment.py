@@ -24,6 +24,10 @@ SUPPORT = 5  # samples that make a cluster believable
 MOST_ROWS = 5000  # rows in the neighbour graph; the others follow their micro-cluster
 
 
+class ClusterWarning(UserWarning):
+    """Something speaks against a cluster, or against the number of clusters."""
+
+
 def kmeans(x: Features, n_clusters: int, seed: int) -> Labels:
     """Plain K-means: cuts large groups and joins small ones, kept for parity with the paper."""
     labels: Labels = KMeans(n_clusters, n_init=10, random_state=seed).fit_predict(x).astype(np.int64)
@@ -46,6 +50,19 @@ def supported(assignments: list[Labels], n_clusters: int) -> list[Labels]:
     """Those without a cluster of fewer than `SUPPORT` samples, mostly outliers; all, if all have one."""
     fit = [found for found in assignments if np.bincount(found, minlength=n_clusters).min() >= SUPPORT]
     return fit or assignments
+
+
+def warn_of(doubts: list[str]) -> None:
+    """Tell the caller's caller what speaks against the clusters, if anything does."""
+    if doubts:
+        warnings.warn(" ".join(doubts), ClusterWarning, stacklevel=3)
+
+
+def too_small(sizes: npt.NDArray[np.integer]) -> list[str]:
+    """A sentence about the clusters with too few samples to be believed, if there are some."""
+    small = np.flatnonzero(sizes < SUPPORT).tolist()
+    sentence = f"Clusters {small} have fewer than {SUPPORT} samples: n_clusters may be too large."
+    return [sentence] if small else []
 
 
 def most_agreed(assignments: list[Labels]) -> Labels:

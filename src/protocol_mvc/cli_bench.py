@@ -37,6 +37,8 @@ SECTIONS: dict[str, Callable[[list[Record]], tables.Section]] = {
     "balanced": study_tables.balanced,
     "convergence": study_tables.convergence,
     "sensitivity": study_tables.sensitivity,
+    "choices": study_tables.choices,
+    "calibration": study_tables.calibration,
     "speed": tables.speed,
 }
 
@@ -118,6 +120,37 @@ def balanced(
     wanted = chosen_units(methods, datasets, ratios, seeds)
     rows = _collect(wanted, records, chosen_changes(changes, wanted), "balanced", studies.balanced)
     out.print(render.rich_table(study_tables.balanced_table(rows)))
+
+
+@app.command()
+def calibration(
+    datasets: Datasets = "digits",
+    ratios: Ratios = "0.1",
+    seeds: Seeds = "0,1,2",
+    changes: Changes = None,
+    records: Records = RESULTS / "calibration.jsonl",
+) -> None:
+    """How sure the model is of its labels, beside how many are right."""
+    wanted = chosen_units("protocol", datasets, ratios, seeds)
+    rows = _collect(wanted, records, chosen_changes(changes, wanted), "calibration", studies.calibration)
+    out.print(render.rich_table(study_tables.calibration_table(rows)))
+
+
+@app.command()
+def choices(
+    datasets: Datasets = "digits",
+    ratios: Ratios = "0.1",
+    seeds: Seeds = "0,1",
+    changes: Changes = None,
+    records: Records = RESULTS / "choices.jsonl",
+) -> None:
+    """The default preset with one of its choices undone at a time."""
+    wanted = chosen_units("protocol", datasets, ratios, seeds)
+    given, rows = chosen_changes(changes, wanted), []
+    for name, fields in studies.CHOICES.items():
+        rows += [r | {"choice": name} for r in _collect(wanted, records, given | fields, "choices")]
+    for place in report.grouped(rows).values():
+        out.print(render.rich_table(study_tables.choices_table(place)))
 
 
 @app.command()

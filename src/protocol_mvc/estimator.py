@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator, ClusterMixin, TransformerMixin
 from sklearn.utils import Tags, TransformerTags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from protocol_mvc.assignment import separation
+from protocol_mvc.assignment import separation, too_small, warn_of
 from protocol_mvc.data.batches import BLOCK, Source
 from protocol_mvc.data.scaling import fit_scalings
 from protocol_mvc.data.views import Views, as_views
@@ -107,6 +107,7 @@ class PROTOCOL(TransformerMixin, ClusterMixin, BaseEstimator):
         self._columns = dict(zip(views.names, views.columns, strict=False))
         self.sample_ids_ = views.ids
         self._describe(infer_all(self.method_, source), history, source.device)
+        warn_of(too_small(self.cluster_sizes_))
         return self
 
     def fit_predict(self, X: Any, y: Any = None, **kwargs: Any) -> Labels:

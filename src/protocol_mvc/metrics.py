@@ -12,16 +12,24 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import linear_sum_assignment
-from sklearn.metrics import adjusted_mutual_info_score, adjusted_rand_score, normalized_mutual_info_score
+from sklearn.metrics import (
+    adjusted_mutual_info_score,
+    adjusted_rand_score,
+    normalized_mutual_info_score,
+    roc_auc_score,
+)
 from sklearn.metrics.cluster import contingency_matrix
 
 __all__ = [
+    "Calibration",
     "GroupRecall",
     "accuracy",
     "ami",
     "ari",
     "balanced_ari",
+    "calibration",
     "contingency",
+    "correct",
     "group_means",
     "group_recall",
     "macro_f1",
@@ -43,6 +51,14 @@ class GroupRecall(NamedTuple):
     head: float
     medium: float
     tail: float
+
+
+class Calibration(NamedTuple):
+    """Whether confidence means what it says."""
+
+    confidence: float  # its mean; that of the accuracy, if it is honest on the whole
+    error: float  # expected calibration error: mean distance of confidence and accuracy, bin by bin
+    ranking: float  # chance that a right label has more confidence than a wrong one; NaN without both
 
 
 def contingency(truth: ArrayLike, labels: ArrayLike) -> Ints:
@@ -83,6 +99,23 @@ def matched(truth: ArrayLike, labels: ArrayLike) -> tuple[Ints, Ints, Ints]:
     hits = np.where(paired, table[np.arange(len(table)), clusters], 0)
     found = np.where(paired, table.sum(axis=0)[clusters], 0)
     return hits, table.sum(axis=1), found
+
+
+def correct(truth: ArrayLike, labels: ArrayLike) -> NDArray[np.bool_]:
+    """Which items are in the cluster matched with their class, (n,)."""
+    classes, clusters = _codes(truth, labels)
+    right: NDArray[np.bool_] = match(contingency(truth, labels))[classes] == clusters
+    return right
+
+
+def calibration(truth: ArrayLike, labels: ArrayLike, confidence: ArrayLike, n_bins: int = 10) -> Calibration:
+    """Confidence in each label, from 0 to 1, beside whether it is right."""
+    right, sure = correct(truth, labels), np.asarray(confidence, dtype=np.float64)
+    bins = np.minimum((sure * n_bins).astype(np.int64), n_bins - 1)
+    gap = np.bincount(bins, weights=sure - right)  # of every bin, times its items
+    both = 0 < right.sum() < len(right)
+    ranking = float(roc_auc_score(right, sure)) if both else float("nan")
+    return Calibration(float(sure.mean()), float(np.abs(gap).sum() / len(sure)), ranking)
 
 
 def accuracy(truth: ArrayLike, labels: ArrayLike) -> float:

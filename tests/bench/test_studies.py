@@ -11,7 +11,7 @@ from protocol_mvc.bench.runs import Unit
 from protocol_mvc.data import as_views
 from protocol_mvc.methods.base import infer_all
 from protocol_mvc.methods.protocol_config import PRESETS
-from protocol_mvc.metrics import scores
+from protocol_mvc.metrics import calibration, scores
 
 ARRAYS, TRUTH = blobs((60, 40, 20))
 VIEWS = as_views(ARRAYS)
@@ -61,6 +61,14 @@ def test_the_method_never_meets_the_test_part(monkeypatch):
     monkeypatch.setattr(studies, "fitted", spy)
     studies.balanced(UNIT._replace(method="kmeans"), {})
     assert not set(seen[0]) & set(VIEWS.ids[studies.balanced_split(TRUTH)[0]])
+
+
+def test_confidence_is_that_of_the_labels_of_a_fit(fit):
+    found = studies.calibration(UNIT, CONFIG)
+    sure = fit.predict_proba(VIEWS).max(1)
+    expected = calibration(TRUTH, fit.labels_, sure)
+    assert found["scores"] == runs.scored(TRUTH, fit.labels_)
+    assert found["calibration"] == pytest.approx(expected._asdict(), abs=1e-4, nan_ok=True)
 
 
 def test_looking_changes_nothing(fit):

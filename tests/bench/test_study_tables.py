@@ -7,7 +7,7 @@ from tests.bench.recorded import record
 
 from protocol_mvc.bench import study_tables
 from protocol_mvc.bench.methods import config_of
-from protocol_mvc.bench.studies import GRIDS
+from protocol_mvc.bench.studies import CHOICES, GRIDS
 
 
 def curve(*scores: float):
@@ -73,6 +73,45 @@ def test_separation_has_a_row_for_every_map():
     assert table.rows == [("views", "0.250"), ("align", "0.500")]
 
 
+def test_confidence_stands_beside_accuracy():
+    found = {"confidence": 0.9, "error": 0.1, "ranking": 0.75}
+    rows = [record(value=0.8, study="calibration", calibration=found), record()]
+    (row,) = study_tables.calibration(rows).tables[0].rows
+    assert row == ("digits", "0.1", "protocol", "0.800", "0.900", "0.100", "0.750", "1")
+
+
+def chosen(acc: float, seed: int, **fields: float):
+    return record(value=acc, seed=seed, study="choices", config=config_of("protocol", fields))
+
+
+def test_a_choice_is_compared_with_the_default_in_the_same_seeds():
+    rows = [
+        chosen(0.5, 0),
+        chosen(0.9, 1),
+        chosen(0.8, 1, logit_shift=-1.0),
+        chosen(0.1, 0, mix=0.123),  # no choice of the study
+        record(),
+    ]
+    (table,) = study_tables.choices(rows).tables
+    assert table.title == "digits, R = 0.1"
+    assert [row[:3] for row in table.rows] == [
+        ("default", "0.700±0.200", "+0.000"),
+        ("logit shift of the other sign", "0.800", "-0.100"),
+    ]
+
+
+def test_a_choice_without_the_default_beside_it_has_no_difference():
+    (table,) = study_tables.choices([chosen(0.8, 1, logit_shift=-1.0)]).tables
+    assert [row[:3] for row in table.rows] == [("logit shift of the other sign", "0.800", "-")]
+
+
+def test_every_choice_is_another_config_that_is_allowed():
+    configs = [config_of("protocol", fields) for fields in CHOICES.values()]
+    assert all(one != other for i, one in enumerate(configs) for other in configs[:i])
+    assert configs[0] == config_of("protocol")
+
+
 def test_no_records_no_tables():
-    for make in (study_tables.balanced, study_tables.convergence, study_tables.sensitivity):
+    every = (study_tables.balanced, study_tables.convergence, study_tables.sensitivity)
+    for make in (*every, study_tables.choices, study_tables.calibration):
         assert make([]).tables == []

@@ -1,6 +1,6 @@
 """The records of the studies as tables."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -8,7 +8,7 @@ from protocol_mvc.bench import tables
 from protocol_mvc.bench.methods import config_of
 from protocol_mvc.bench.records import Record
 from protocol_mvc.bench.runs import Unit, is_run, key
-from protocol_mvc.bench.studies import GRIDS
+from protocol_mvc.bench.studies import CHOICES, GRIDS
 from protocol_mvc.bench.tables import NONE, Row, Section, Table, newest, sources
 from protocol_mvc.report import Group, grouped, ratio_text, spread
 
@@ -37,6 +37,65 @@ def _balanced_row(group: Group, runs: list[Record]) -> Row:
     ]
     means = (spread([r[part][name] for r in runs]) for part, name in shown)
     return (dataset, ratio_text(ratio), method, *means, str(len(runs)))
+
+
+def calibration(records: Sequence[Record]) -> Section:
+    """Mean confidence beside accuracy."""
+    runs = newest(records, "calibration")
+    note = (
+        "Confidence is the largest probability of a sample. Error is the mean distance of confidence and "
+        "accuracy over ten bins; ranking the chance that a right label has more confidence than a wrong one."
+    )
+    return Section("Calibration", [calibration_table(runs)] if runs else [], [note, *sources(runs)])
+
+
+def calibration_table(runs: Iterable[Record]) -> Table:
+    """One row per data set, ratio and method."""
+    header = ("data", "R", "method", "ACC", "confidence", "error", "ranking", "seeds")
+    return Table("Confidence", header, [_calibration_row(*item) for item in grouped(runs).items()])
+
+
+def _calibration_row(group: Group, runs: list[Record]) -> Row:
+    dataset, ratio, method = group
+    means = (spread([r["calibration"][name] for r in runs]) for name in ("confidence", "error", "ranking"))
+    accuracy = spread([r["scores"]["acc"] for r in runs])
+    return (dataset, ratio_text(ratio), method, accuracy, *means, str(len(runs)))
+
+
+def choices(records: Sequence[Record]) -> Section:
+    """The default preset with one of its choices undone at a time."""
+    every = [run for name in CHOICES for run in _of_choice(records, name)]
+    found = [choices_table(runs) for runs in grouped(every).values()]
+    note = "Mean over the seeds; the difference is that to the default preset in the same seeds."
+    return Section("One choice undone", found, [note, *sources(every)])
+
+
+def _of_choice(records: Iterable[Record], name: str) -> list[Record]:
+    """The last record of every unit whose config is today's but for the choice."""
+    latest: dict[Unit, Record] = {}
+    for record in records:
+        if is_run(record) and record.get("study") == "choices":
+            if record["config"] == config_of(record["method"], CHOICES[name]):
+                latest[key(record)] = {**record, "choice": name}
+    return list(latest.values())
+
+
+def choices_table(runs: Sequence[Record]) -> Table:
+    """One row per choice, of runs on one data set."""
+    base = {run["seed"]: run["scores"] for run in runs if run["choice"] == "default"}
+    header = ("change", "ACC", "difference", "tail", "difference", "seeds")
+    rows: list[Row] = []
+    for name in CHOICES:
+        own = [run for run in runs if run["choice"] == name]
+        if own:
+            rows.append((name, *_beside(own, base, "acc"), *_beside(own, base, "tail"), str(len(own))))
+    return Table(tables.title(runs[0]["dataset"], runs[0]["ratio"]), header, rows)
+
+
+def _beside(runs: Sequence[Record], base: Mapping[int, Mapping[str, float]], name: str) -> Row:
+    """Mean score, and mean difference to the default over the seeds that both have."""
+    gains = [run["scores"][name] - base[run["seed"]][name] for run in runs if run["seed"] in base]
+    return spread([run["scores"][name] for run in runs]), f"{np.mean(gains):+.3f}" if gains else NONE
 
 
 def convergence(records: Sequence[Record]) -> Section:
