@@ -74,9 +74,9 @@ def _of_choice(records: Iterable[Record], name: str) -> list[Record]:
     """The last record of every unit whose config is today's but for the choice."""
     latest: dict[Unit, Record] = {}
     for record in records:
-        if is_run(record) and record.get("study") == "choices":
-            if record["config"] == config_of(record["method"], CHOICES[name]):
-                latest[key(record)] = {**record, "choice": name}
+        chosen = is_run(record) and record.get("study") == "choices"
+        if chosen and record["config"] == config_of(record["method"], CHOICES[name]):
+            latest[key(record)] = {**record, "choice": name}
     return list(latest.values())
 
 
