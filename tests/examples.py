@@ -22,6 +22,7 @@ SMALL: dict[str, Any] = {
     "feedforward": 8,
     "reconstruct_length": 3,
     "align_length": 2,
+    "twins_length": 1,
     "rebalance_length": 2,
 }
 TINY = ProtocolConfig(**SMALL, rounds=1)

@@ -52,9 +52,9 @@ ALL_PARTS = {"autoencoders", "project", "project_consensus", "attention", "conse
 @pytest.mark.parametrize(
     ("rounds", "names"),
     [
-        (0, ["reconstruct", "align", "read out"]),
-        (1, ["reconstruct", "align", "rebalance", "read out"]),
-        (2, ["reconstruct", "align", "rebalance 1", "rebalance 2", "read out"]),
+        (0, ["reconstruct", "align", "reconstruct twins", "read out"]),
+        (1, ["reconstruct", "align", "reconstruct twins", "rebalance", "read out"]),
+        (2, ["reconstruct", "align", "reconstruct twins", "rebalance 1", "rebalance 2", "read out"]),
     ],
 )
 def test_the_stages_are_those_of_algorithm_1(rounds: int, names: list[str]):
@@ -63,7 +63,7 @@ def test_the_stages_are_those_of_algorithm_1(rounds: int, names: list[str]):
 
 def test_stages_take_lengths_and_rates_from_the_config():
     stages = method(align_length=7, align_rate=0.25, rounds=2).stages()
-    assert [stage.epochs for stage in stages] == [3, 7, 2, 2, 0]
+    assert [stage.epochs for stage in stages] == [3, 7, 1, 2, 2, 0]
     assert stages[1].learning_rate == 0.25
     assert all(stage.begin is not None for stage in stages[1:])
 
@@ -71,8 +71,8 @@ def test_stages_take_lengths_and_rates_from_the_config():
 @pytest.mark.parametrize("most", [None, 5])
 def test_steps_of_an_epoch_are_bounded_below_in_reconstruction_and_above_everywhere(most: int | None):
     stages = method(reconstruct_steps=4, most_steps=most).stages()
-    assert [stage.least_steps for stage in stages] == [4, 1, 1, 1]
-    assert [stage.most_steps for stage in stages] == [most] * 4
+    assert [stage.least_steps for stage in stages] == [4, 1, 4, 1, 1]
+    assert [stage.most_steps for stage in stages] == [most] * 5
 
 
 def test_reconstruction_touches_the_autoencoders_alone():
@@ -243,7 +243,7 @@ def test_labelling_leaves_the_network_in_training():
 
 
 def test_the_mass_grows_in_the_first_round_and_stays_in_the_next():
-    first, second = method(label_scope="batch", rounds=2).stages()[2:4]
+    first, second = method(label_scope="batch", rounds=2).stages()[3:5]
     assert first.prepare is not None
     assert second.prepare is not None
     masses = [first.prepare(source(VIEWS), seeded(), p, None) for p in (0.0, 0.5, 1.0)]
@@ -285,12 +285,12 @@ class TestTwins:
     )
     def test_views_of_the_same_items_are_aligned_on_request_alone(self, views, align_twins, are, aligned):
         protocol = method(align_twins=align_twins)
-        stages = ["reconstruct", "align", "rebalance"] if aligned else ["reconstruct", "rebalance"]
-        assert trained(protocol, views) == stages
+        second = "align" if aligned else "reconstruct twins"
+        assert trained(protocol, views) == ["reconstruct", second, "rebalance"]
         assert bool(protocol.twins) == are
 
     def test_a_single_view_has_nothing_to_be_aligned_with(self):
-        assert trained(method(dims=[5]), VIEWS[:1]) == ["reconstruct", "rebalance"]
+        assert trained(method(dims=[5]), VIEWS[:1]) == ["reconstruct", "reconstruct twins", "rebalance"]
 
     def test_twins_are_found_where_views_are_missing(self):
         protocol = method()
@@ -441,7 +441,7 @@ class TestTrust:
     @pytest.mark.parametrize("scope", ["all", "batch"])
     @pytest.mark.parametrize("number", [0, 1])
     def test_the_first_part_of_a_round_learns_what_was_perceived(self, trust: float, scope: str, number: int):
-        stage = method(trust=trust, label_scope=scope, rounds=2).stages()[2 + number]
+        stage = method(trust=trust, label_scope=scope, rounds=2).stages()[3 + number]
         assert stage.begin is not None
         assert stage.prepare is not None
         begun = stage.begin(source(VIEWS), seeded())
@@ -452,7 +452,7 @@ class TestTrust:
                 assert isinstance(context, PotLabels if scope == "all" else float)
 
     def test_where_nothing_was_perceived_nothing_is_trusted(self):
-        stage = method(TINY_PAPER, trust=1.0).stages()[2]
+        stage = method(TINY_PAPER, trust=1.0).stages()[3]
         assert stage.begin is not None
         assert stage.prepare is not None
         begun = stage.begin(source(VIEWS), seeded())
@@ -460,8 +460,8 @@ class TestTrust:
         assert isinstance(stage.prepare(source(VIEWS), seeded(), 0.0, begun), float)
 
     def test_the_ramp_of_the_mass_is_that_of_the_whole_round(self):
-        stage = method(trust=0.4, label_scope="batch").stages()[2]
-        early = method(trust=0.0, label_scope="batch").stages()[2]
+        stage = method(trust=0.4, label_scope="batch").stages()[3]
+        early = method(trust=0.0, label_scope="batch").stages()[3]
         assert stage.begin is not None
         assert stage.prepare is not None
         assert early.prepare is not None

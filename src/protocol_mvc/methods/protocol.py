@@ -49,9 +49,12 @@ class Protocol(nn.Module):
         """Algorithm 1; the last stage may be repeated in rounds, each perceiving anew."""
         c = self.config
         reconstruct = Stage("reconstruct", c.reconstruct_length, self.reconstruct, c.reconstruct_rate)
+        reconstruct = reconstruct._replace(least_steps=c.reconstruct_steps)
+        go_on = lambda source, generator: not self.aligned
         stages = [
-            reconstruct._replace(least_steps=c.reconstruct_steps),
+            reconstruct,
             Stage("align", c.align_length, self.align, c.align_rate, self.compare_views),
+            reconstruct._replace(name="reconstruct twins", epochs=c.twins_length, begin=go_on),
             *(self._round(number) for number in range(c.rounds)),
             Stage("read out", begin=self.read_out),
         ]
@@ -109,6 +112,11 @@ class Protocol(nn.Module):
         mask = None if source.views.complete else source.views.mask
         shared = pairing.shared_information(np.split(h, self.n_views, axis=1), mask, draw_seed(generator))
         self.twins.fill_(shared > pairing.group_information(self.n_clusters))
+        return self.aligned
+
+    @property
+    def aligned(self) -> bool:
+        """Whether the views are aligned, or reconstructed for longer instead."""
         return self.config.align_twins or not bool(self.twins)
 
     @torch.no_grad()
@@ -118,7 +126,7 @@ class Protocol(nn.Module):
             self.prior.fill_(1 / self.n_clusters)
             return None
         h = infer_all(self, source).embedding
-        untrained = number == 0 and bool(self.twins) and not self.config.align_twins
+        untrained = number == 0 and not self.aligned
         x = (self._codes(source) if untrained else h).numpy()
         seed = draw_seed(generator)
         if self.twins:

@@ -26,8 +26,9 @@ class ProtocolConfig(BaseModel):
         "feature"  # what the classifier sees: H^v, or Z^v as in the paper
     )
 
-    reconstruct_length: Count = 60  # epochs
+    reconstruct_length: Count = 30  # epochs
     align_length: Count = 12  # epochs; longer ones learn by heart which items were paired
+    twins_length: Count = 30  # epochs of more reconstruction in place of alignment; see `align_twins`
     align_twins: bool = False  # also where the views show the same items; see `pairing`
     rounds: Count = 2  # of perceiving and rebalancing
     rebalance_length: Count = 10  # epochs of each round
