@@ -12,11 +12,13 @@ from tests.examples import Floats, Labels
 from protocol_mvc.cooccurrence import (
     ROWS_PER_WORD,
     SMOOTHING,
+    _best_join,
     _table,
     explanations,
     join_by_information,
     latent_classes,
     likelihood,
+    mended,
     perceive,
     words,
 )
@@ -195,6 +197,55 @@ class TestLatentClasses:
         shown = np.vstack([shown, [[-1, -1]]])
         start = np.vstack([np.eye(4)[truth], np.full((1, 4), 0.25)])
         assert latent_classes(shown, start)[-1] == 0
+
+
+def misplaced(truth: Labels, seed: int) -> Labels:
+    """The largest group cut by chance, the two smallest joined."""
+    half = np.random.default_rng(seed).random(len(truth)) < 0.5
+    return np.where((truth == 0) & half, 3, np.minimum(truth, 2))
+
+
+class TestMended:
+    @pytest.mark.parametrize("n_views", [2, 3])
+    @pytest.mark.parametrize("seed", range(3))
+    def test_a_small_group_is_taken_out_of_a_large_one(self, n_views: int, seed: int):
+        _, shown, truth = looks(n_views=n_views, seed=seed)
+        rng = np.random.default_rng(seed)
+        features = [np.eye(4)[truth] + 0.1 * rng.normal(size=(len(truth), 4)) for _ in range(n_views)]
+        rows = rng.permutation(len(truth))
+        found = mended(misplaced(truth, seed), features, shown[rows], rows, 4, 0)
+        assert adjusted_rand_score(truth, found) == 1
+        assert set(found) == set(range(4))
+
+    @settings(max_examples=10)
+    @given(st.integers(0, 200), st.integers(2, 5))
+    def test_it_never_makes_the_words_less_likely(self, seed: int, k: int):
+        views, shown, truth = looks((60, 30, 15), seed=seed)
+        labels = np.random.default_rng(seed).integers(k, size=len(truth))
+        rows = np.arange(len(truth))
+        found = mended(labels, views, shown, rows, k, 0)
+        assert likelihood(shown, found, k) >= likelihood(shown, labels, k) - 0.01  # another smoothing
+        assert set(found) <= set(range(k))
+
+    def test_the_truth_stays(self):
+        views, shown, truth = looks()
+        np.testing.assert_array_equal(mended(truth, views, shown, np.arange(len(truth)), 4, 0), truth)
+
+    @settings(max_examples=20)
+    @given(st.integers(0, 200), st.booleans())
+    def test_the_best_join_is_the_likeliest_of_all_pairs(self, seed: int, gaps: bool):
+        _, shown, truth = looks(seed=seed)
+        shown = absent(shown, seed) if gaps else shown
+        value, i, j = _best_join(shown, misplaced(truth, seed), 4)
+        assert (i, j) == (3, 0)
+        joined = np.where(misplaced(truth, seed) == 3, 0, misplaced(truth, seed))
+        assert value == pytest.approx(likelihood(shown, joined, 3), abs=2e-3)
+
+    def test_clusters_too_small_to_cut_are_left_alone(self):
+        labels = np.arange(12) % 3
+        features = [np.random.default_rng(0).normal(size=(12, 2))]
+        shown = np.zeros((12, 1), dtype=np.int64)
+        np.testing.assert_array_equal(mended(labels, features, shown, np.arange(12), 3, 0), labels)
 
 
 class TestPerceive:

@@ -227,9 +227,10 @@ def test_calibration_by_hand():
 
 @given(pairs)
 def test_confidence_that_is_the_accuracy_has_no_error_and_full_confidence_that_of_what_is_wrong(pair):
-    accuracy, n = metrics.accuracy(*pair), len(pair[0])
-    assert metrics.calibration(*pair, np.full(n, accuracy)).error == pytest.approx(0, abs=1e-9)
-    assert metrics.calibration(*pair, np.ones(n)).error == pytest.approx(1 - accuracy)
+    truth, labels = pair
+    accuracy, n = metrics.accuracy(truth, labels), len(truth)
+    assert metrics.calibration(truth, labels, np.full(n, accuracy)).error == pytest.approx(0, abs=1e-9)
+    assert metrics.calibration(truth, labels, np.ones(n)).error == pytest.approx(1 - accuracy)
 
 
 def test_without_right_and_wrong_labels_there_is_no_ranking():

@@ -6,7 +6,9 @@ grouping is the one that leaves nothing to tell. The looks are those of the raw 
 touched: an embedding may have learned by heart which items were paired.
 """
 
+import math
 from collections.abc import Iterator, Sequence
+from itertools import combinations
 
 import numpy as np
 import numpy.typing as npt
@@ -28,6 +30,7 @@ WORDS_OF_FEATURES = (4, 8, 12)  # per cluster; each gives explanations of its ow
 SMOOTHING = 0.1  # of every count of words
 MOST_STEPS = 100  # of expectation maximisation
 TOLERANCE = 1e-6  # nats a sample
+MOST_MENDS = 10
 
 
 def perceive(
@@ -52,7 +55,8 @@ def perceive(
     found = list(assignment.candidates(np.hstack(features), n_clusters, seed, len(features)))
     found.extend(explanations(features, mask, n_clusters, seed))
     found = assignment.supported(found, n_clusters)
-    return max(found, key=lambda labels: likelihood(shown, labels[rows], n_clusters))
+    best = max(found, key=lambda labels: likelihood(shown, labels[rows], n_clusters))
+    return mended(best, features, shown, rows, n_clusters, seed)
 
 
 def words(views: Sequence[Features], mask: Mask, n_words: int, seed: int) -> Labels:
@@ -77,7 +81,56 @@ def likelihood(shown: Labels, labels: Labels, n_clusters: int) -> float:
     with the sizes :math:`\pi` of the clusters and the frequencies :math:`\theta^v` of the words in them. To
     join two groups lowers it, since their words go together no more; to cut one raises nothing.
     """
-    return float(logsumexp(_log_joint(shown, np.eye(n_clusters)[labels]), axis=1).mean())
+    return float(logsumexp(_log_joint(shown, _counts(shown, np.eye(n_clusters)[labels])), axis=1).mean())
+
+
+def mended(
+    labels: Labels, features: Sequence[Features], shown: Labels, rows: Labels, n_clusters: int, seed: int
+) -> Labels:
+    """Cut one cluster in two and join the best pair, as long as that makes the words more likely.
+
+    This finds a small group that every assignment at hand has left in a large one.
+    """
+    value = likelihood(shown, labels[rows], n_clusters)
+    for _ in range(MOST_MENDS):
+        options = [
+            (*_best_join(shown, cut[rows], n_clusters + 1), cut)
+            for cut in _cuts(labels, features, n_clusters, seed)
+        ]
+        reached, i, j, cut = max(options, key=lambda option: option[0], default=(-np.inf, 0, 0, labels))
+        if reached < value + math.log(len(rows)) / len(rows):  # what chance may bring
+            break
+        joined = np.where(cut == i, j, cut)
+        labels, value = np.where(joined == n_clusters, i, joined), reached  # the free number is i
+    return labels
+
+
+def _cuts(labels: Labels, features: Sequence[Features], n_clusters: int, seed: int) -> Iterator[Labels]:
+    """The assignment with one cluster cut by 2-means, by all features and by those of each view."""
+    for cluster in range(n_clusters):
+        members = np.flatnonzero(labels == cluster)
+        if len(members) < 2 * assignment.SUPPORT:
+            continue
+        for x in (np.hstack(features), *features):
+            part = assignment.micro_clusters(x[members], 2, seed)[0]
+            if np.bincount(part, minlength=2).min() >= assignment.SUPPORT:
+                cut = labels.copy()
+                cut[members[part == 1]] = n_clusters
+                yield cut
+
+
+def _best_join(shown: Labels, labels: Labels, n_clusters: int) -> tuple[float, int, int]:
+    """The pair of clusters that are best joined, i > j, and the likelihood that is left."""
+    counts = _counts(shown, np.eye(n_clusters)[labels])
+    log_p = _log_joint(shown, counts)  # (n, k)
+    top = log_p.max(1)
+    p = np.exp(log_p - top[:, None])
+    found = []
+    for i, j in combinations(reversed(range(n_clusters)), 2):
+        pair = _log_joint(shown, [count[:, [i]] + count[:, [j]] for count in counts], len(labels))[:, 0]
+        rest = np.maximum(p.sum(1) - p[:, i] - p[:, j], 0)
+        found.append((float(np.log(rest + np.exp(pair - top)).mean() + top.mean()), i, j))
+    return max(found)
 
 
 def explanations(views: Sequence[Features], mask: Mask, n_clusters: int, seed: int) -> Iterator[Labels]:
@@ -118,7 +171,7 @@ def latent_classes(shown: Labels, member: Features) -> Labels:
     """The model of `likelihood` with memberships of its own, by expectation maximisation from `member`."""
     before = -np.inf
     for _ in range(MOST_STEPS):
-        log_p = _log_joint(shown, member)
+        log_p = _log_joint(shown, _counts(shown, member))
         total = logsumexp(log_p, axis=1)
         member = np.exp(log_p - total[:, None])
         if total.mean() - before < TOLERANCE:
@@ -128,14 +181,21 @@ def latent_classes(shown: Labels, member: Features) -> Labels:
     return labels
 
 
-def _log_joint(shown: Labels, member: Features) -> Features:
-    """Log probability of cluster and words of every sample (n, k), with frequencies counted by `member`."""
-    size = member.sum(0) + SMOOTHING
-    log_p = np.tile(np.log(size / size.sum()), (len(member), 1))
-    for word in shown.T:
+def _counts(shown: Labels, member: Features) -> list[Features]:
+    """Sizes of the clusters (1, k), and how often they show every word of each view (words, k)."""
+    return [member.sum(0, keepdims=True), *(_indicator(word) @ member for word in shown.T)]
+
+
+def _log_joint(shown: Labels, counts: list[Features], total: float | None = None) -> Features:
+    """Log probability of cluster and words of every sample (n, k), with frequencies as counted.
+
+    The clusters are all there are, unless the total of their sizes is given.
+    """
+    size = counts[0][0] + SMOOTHING
+    log_p = np.tile(np.log(size / (total or size.sum())), (len(shown), 1))
+    for word, count in zip(shown.T, counts[1:], strict=True):
         here = word >= 0
-        count = _indicator(word) @ member + SMOOTHING  # (words, k)
-        log_p[here] += np.log(count / count.sum(0))[word[here]]
+        log_p[here] += np.log((count + SMOOTHING) / (count + SMOOTHING).sum(0))[word[here]]
     return log_p
 
 
