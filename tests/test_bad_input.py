@@ -165,7 +165,7 @@ def test_a_fit_that_fails_leaves_the_estimator_as_it_was(numbered, monkeypatch):
     def broken(*args):
         raise RuntimeError("out of luck")
 
-    monkeypatch.setattr("protocol_mvc.estimator.train", broken)
+    monkeypatch.setattr("protocol_mvc.clusterer.train", broken)
     for model in (fresh, fitted):
         with pytest.raises(RuntimeError, match="out of luck"):
             model.fit([B, A, A])

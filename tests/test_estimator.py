@@ -388,7 +388,9 @@ class TestScikitLearn:
 
 
 def test_a_fit_without_any_epoch_still_has_labels():
-    config = TINY.model_copy(update={f"{stage}_length": 0 for stage in ("reconstruct", "align", "twins", "rebalance")})
+    config = TINY.model_copy(
+        update={f"{stage}_length": 0 for stage in ("reconstruct", "align", "twins", "rebalance")}
+    )
     model = tiny(config=config).fit(VIEWS)
     check(model, VIEWS)
     assert model.n_iter_ == 0
@@ -398,8 +400,11 @@ def test_views_of_the_same_items_are_not_aligned():
     views = twins()
     model = tiny().fit(views)
     check(model, views)
-    stages = [*["reconstruct"] * 3, "reconstruct twins", *["rebalance"] * 2]
-    assert [row["stage"] for row in model.history_] == stages
+    assert [row["stage"] for row in model.history_] == [
+        *["reconstruct"] * 3,
+        "reconstruct twins",
+        *["rebalance"] * 2,
+    ]
     forced = tiny().set_params(config__align_twins=True).fit(views)
     assert forced.n_iter_ == model.n_iter_ - TINY.twins_length + TINY.align_length
 

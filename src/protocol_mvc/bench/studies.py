@@ -153,6 +153,7 @@ def watch(views: Views, n_clusters: int, seed: int, config: Fields, look: Look) 
         look: Called after every epoch.
     """
     model = PROTOCOL(n_clusters, config=make_config(dict(config)), random_state=seed)
+    method: Protocol
     method, source, generator = model._set_up(views)
     train(method, method.stages(), source, generator, lambda epoch: look(method, source, epoch))
     return method.eval().requires_grad_(False)

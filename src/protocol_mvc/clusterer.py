@@ -1,0 +1,235 @@
+"""The scikit-learn face of any method."""
+
+import os
+from collections.abc import Mapping
+from copy import copy
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from pydantic import BaseModel
+from sklearn.base import BaseEstimator, ClusterMixin, TransformerMixin
+from sklearn.utils import Tags, TransformerTags
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from protocol_mvc import saving
+from protocol_mvc.assignment import separation, too_small, warn_of
+from protocol_mvc.data.annotated import is_annotated
+from protocol_mvc.data.batches import BLOCK, Source
+from protocol_mvc.data.datasets import data_hash
+from protocol_mvc.data.scaling import fit_scalings
+from protocol_mvc.data.views import Views, as_views
+from protocol_mvc.methods.base import Inferred, infer_all
+from protocol_mvc.nn.seeded import build
+from protocol_mvc.presets import is_config, make_config, resolve_config
+from protocol_mvc.runtime import Seed, environment, fresh_seed, progress_bar, resolve_device
+from protocol_mvc.training import Epoch, train
+
+Floats = npt.NDArray[np.float32]
+Labels = npt.NDArray[np.int64]
+
+
+class MultiViewClusterer(TransformerMixin, ClusterMixin, BaseEstimator):
+    """What all methods have in common; see `PROTOCOL` for the parameters and attributes.
+
+    A subclass names its method, a torch module made of config, dims and number of clusters that offers what
+    `methods.base.Method` says, and its presets, of which one is "default"; and it has a docstring.
+    """
+
+    _method: ClassVar[type[Any]]
+    _presets: ClassVar[Mapping[str, BaseModel]]
+
+    n_features_in_: int
+    feature_names_in_: npt.NDArray[np.object_]
+
+    def __init__(
+        self,
+        n_clusters: int = 8,
+        *,
+        config: Any = "default",
+        views: Any = None,
+        scale: Any = "auto",
+        batch_size: int = 256,
+        device: str | torch.device = "auto",
+        random_state: Seed = None,
+        verbose: int = 0,
+    ) -> None:
+        """Store the parameters; they are checked in `fit`."""
+        self.n_clusters = n_clusters
+        self.config = config
+        self.views = views
+        self.scale = scale
+        self.batch_size = batch_size
+        self.device = device
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Learn the clusters of several views; y is ignored."""
+        views = as_views(X, self.views)
+        self._check(views)
+        validate_data(copy(self), X if self._is_table(X) else views, skip_check_array=True)  # names, early
+        method, source, generator = self._set_up(views)
+        stages = method.stages()
+        with progress_bar(sum(stage.epochs for stage in stages), visible=self.verbose > 0) as advance:
+            on_skip = lambda stage: advance(stage.name, stage.epochs)  # else the bar would end short
+            history = train(method, stages, source, generator, lambda epoch: advance(epoch.stage), on_skip)
+        # Only now: a fit that failed leaves the estimator as it was.
+        self.data_hash_ = data_hash(views)
+        validate_data(self, X if self._is_table(X) else views, reset=True, skip_check_array=True)
+        self.method_ = method.eval().requires_grad_(False)
+        self._config, self.seed_ = resolve_config(self.config, self._presets), generator.initial_seed()
+        self.scalings_, self.view_names_, self._dims = source.scalings, views.names, views.dims
+        self._columns = dict(zip(views.names, views.columns, strict=False))
+        self.sample_ids_ = views.ids
+        self._describe(infer_all(self.method_, source), history, source.device)
+        warn_of(too_small(self.cluster_sizes_))
+        return self
+
+    def fit_predict(self, X: Any, y: Any = None, **kwargs: Any) -> Labels:
+        """The cluster of each sample of X after fitting to it."""
+        self.fit(X)
+        return self.labels_
+
+    def predict(self, X: Any) -> Labels:
+        """The cluster of each sample; samples may lack views, and depend on nothing but themselves."""
+        return _hard(self.predict_proba(X))
+
+    def predict_proba(self, X: Any) -> Floats:
+        """Probability of each cluster (n, K); rows sum to one and their argmax is the label."""
+        return self._proba(self._infer(X))
+
+    def transform(self, X: Any) -> Floats:
+        """Features (n, V x width) of each sample, unit norm per view; absent views get the others' mean."""
+        return self._infer(X).embedding.numpy()
+
+    def fit_transform(self, X: Any, y: Any = None, **params: Any) -> Floats:
+        """The features of X after fitting to it."""
+        self.fit(X)
+        return self.embedding_
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """Simplified silhouette of the clusters in the features, from -1 to 1; y is ignored."""
+        inferred = self._infer(X)
+        return separation(inferred.embedding.numpy(), _hard(self._proba(inferred)))
+
+    def save(self, folder: str | os.PathLike[str]) -> None:
+        """Write the fitted model to a folder, without pickle; a model that is there is replaced.
+
+        Raises:
+            ModelFileError: If the folder holds anything else, or cannot be written.
+        """
+        check_is_fitted(self)
+        saving.save(self, folder)
+
+    @classmethod
+    def load(cls, folder: str | os.PathLike[str], device: str | torch.device = "auto") -> Self:
+        """Read a model that `save` has written; it predicts the same bits, but `embedding_` is not stored.
+
+        Raises:
+            ModelFileError: If the folder is damaged, altered, of a newer version or no model of this class.
+        """
+        return saving.load(cls, folder, device)
+
+    @property
+    def imbalance_ratio_(self) -> float:
+        """Smallest / largest non-empty cluster."""
+        sizes = self.cluster_sizes_
+        return float(sizes[sizes > 0].min() / sizes.max())
+
+    @property
+    def n_iter_(self) -> int:
+        """Epochs run."""
+        return len(self.history_)
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The parameters; with `deep` also the fields of the config as ``config__field``."""
+        params: dict[str, Any] = super().get_params(deep=False)  # type: ignore[no-untyped-call]
+        if deep and is_config(self.config, self._presets):  # else `fit` will complain
+            params |= {f"config__{name}": value for name, value in resolve_config(self.config, self._presets)}
+        return params
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters; ``config__field=value`` replaces a field of the config."""
+        fields = {name: params.pop(name) for name in list(params) if name.startswith("config__")}
+        super().set_params(**params)  # type: ignore[no-untyped-call]
+        if fields:
+            changes = {name.removeprefix("config__"): value for name, value in fields.items()}
+            config = resolve_config(self.config, self._presets)
+            self.config = make_config(type(config), {**dict(config), **changes})
+        return self
+
+    def __sklearn_tags__(self) -> Tags:
+        """What scikit-learn's common checks should expect."""
+        tags: Tags = super().__sklearn_tags__()  # type: ignore[no-untyped-call]
+        tags.input_tags.sparse = True
+        tags.transformer_tags = TransformerTags(preserves_dtype=["float32"])  # others become float32
+        return tags
+
+    def _check(self, views: Views) -> None:
+        """Refuse what cannot be clustered, in one sentence."""
+        n, k = len(views), self.n_clusters
+        if n < 2:
+            raise ValueError(f"clustering needs at least 2 samples, got n_samples = {n}: pass more rows")
+        if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or not 2 <= k <= n:
+            raise ValueError(
+                f"n_clusters must be a whole number from 2 to the number of samples ({n}), got {k!r}"
+            )
+        if not isinstance(self.batch_size, (int, np.integer)) or self.batch_size < 2:
+            raise ValueError(f"batch_size must be a whole number of at least 2, got {self.batch_size!r}")
+        if not isinstance(self.verbose, (int, np.integer)):
+            raise ValueError(f"verbose must be a whole number, got {self.verbose!r}")
+        if not hasattr(self.scale, "__len__"):
+            raise ValueError(f"scale must name a scaling, or list or map one per view, got {self.scale!r}")
+
+    def _set_up(self, views: Views) -> tuple[Any, Source, torch.Generator]:
+        """What training needs: the untrained method, its batches, and the generator of all that is random."""
+        config, device = resolve_config(self.config, self._presets), resolve_device(self.device)
+        generator = torch.Generator().manual_seed(fresh_seed(self.random_state))
+        source = Source(views, fit_scalings(views, self.scale), batch_size=self.batch_size, device=device)
+        method = build(lambda: self._method(config, list(views.dims), self.n_clusters), generator).to(device)
+        return method, source, generator
+
+    def _is_table(self, X: Any) -> bool:
+        """Whether X is one array or data frame, whose columns scikit-learn knows how to check."""
+        if isinstance(X, Views) or is_annotated(X):
+            return False
+        table = hasattr(X, "shape") or (self.views is not None and not isinstance(X, Mapping))
+        return table and getattr(X, "ndim", 2) == 2
+
+    def _infer(self, X: Any) -> Inferred:
+        check_is_fitted(self)
+        if self._is_table(X):  # the names and the number of its columns must be those of fit
+            validate_data(self, X, reset=False, skip_check_array=True)
+        views = as_views(X, self.views)
+        views.check_columns(self._columns)
+        if len(views) == 0:
+            raise ValueError("X has 0 samples: give at least one row to predict.")
+        views = views.select(self.view_names_, self._dims)
+        device = next(self.method_.parameters()).device
+        return infer_all(self.method_, Source(views, self.scalings_, batch_size=BLOCK, device=device))
+
+    def _proba(self, inferred: Inferred) -> Floats:
+        return inferred.log_proba.exp().numpy()[:, self._order]
+
+    def _describe(self, inferred: Inferred, history: list[Epoch], device: torch.device) -> None:
+        """Set the fitted attributes, with the clusters renumbered from the largest to the smallest."""
+        proba = inferred.log_proba.exp().numpy()
+        sizes = np.bincount(proba.argmax(1), minlength=self.n_clusters)
+        self._order = np.argsort(-sizes, kind="stable")
+        self.labels_ = _hard(self._proba(inferred))
+        self.cluster_sizes_ = sizes[self._order]
+        self.class_prior_ = self.method_.class_prior().cpu().numpy()[self._order]
+        self.view_weights_ = self.method_.view_weights().cpu().numpy()
+        self.embedding_ = inferred.embedding.numpy()
+        self.history_: list[dict[str, Any]] = [
+            {"stage": e.stage, "epoch": e.epoch, "seconds": e.seconds, **e.losses} for e in history
+        ]
+        self.environment_ = environment(device)
+
+
+def _hard(proba: Floats) -> Labels:
+    """The one place where probabilities become labels."""
+    labels: Labels = proba.argmax(1).astype(np.int64)
+    return labels
