@@ -4,7 +4,7 @@ VENV   ?= .venv
 JOBS   ?= 2
 BIN    := $(VENV)/bin
 
-.PHONY: help demo test test-all lint type format bench bench-studies bench-report bench-transport check clean
+.PHONY: help demo test test-all test-browser lint type format bench bench-studies bench-report bench-transport check clean
 .NOTPARALLEL: # two pips must not write one environment
 
 help: ## list the verbs
@@ -20,7 +20,13 @@ test: $(VENV)/test.stamp ## the quick tests
 	$(PYTEST)
 
 test-all: $(VENV)/test.stamp ## the quick and the slow tests
-	$(PYTEST) -m ""
+	$(PYTEST) -m "not browser"
+
+SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
+
+test-browser: $(VENV)/test.stamp ## the HTML report in Chromium, which it installs; see screenshots/
+	command -v chromium || { $(SUDO) apt-get update && $(SUDO) apt-get install -y --no-install-recommends chromium; }
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m browser $(ARGS)
 
 lint: $(VENV)/dev.stamp ## ruff: rules and format
 	$(BIN)/ruff check .

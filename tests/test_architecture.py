@@ -27,32 +27,40 @@ class Rule:
 
 TENSORS = frozenset({"nn", "transport", "losses"})
 LOWEST = TENSORS | {"runtime", "data", "metrics", "assignment", "cooccurrence", "pairing"}
+LOWEST |= {"presets", "storage"}
 LOOP = frozenset({"training", "checkpoint"})
-BELOW_ESTIMATOR = LOWEST | LOOP | {"methods"}
-BELOW_REPORT = BELOW_ESTIMATOR | {"estimator"}
-BELOW_CLI = BELOW_REPORT | {"assessment", "report", "bench", "__init__"}
+BELOW_ESTIMATOR = LOWEST | LOOP | {"methods", "saving"}
+BELOW_REPORT = BELOW_ESTIMATOR | {"clusterer", "estimator"}
+BELOW_CLI = BELOW_REPORT | {"formats", "assessment", "report", "html_report", "bench", "__init__"}
 
 # Each part imports only from parts above its own line, so reading downwards never meets a surprise.
 RULES = {
     "runtime": Rule(),
     "metrics": Rule(),
     "data": Rule(frozenset({"runtime"})),
+    "formats": Rule(frozenset({"data"})),
     **{part: Rule(only_torch=True) for part in sorted(TENSORS)},
+    "presets": Rule(),
+    "storage": Rule(),
     "assignment": Rule(),
     "pairing": Rule(),
     "cooccurrence": Rule(frozenset({"assignment"})),
     "training": Rule(frozenset({"runtime", "data"})),
     "checkpoint": Rule(frozenset({"runtime", "data", "training"})),
     "methods": Rule(TENSORS | {"assignment", "cooccurrence", "pairing", "training", "data", "runtime"}),
-    "estimator": Rule(BELOW_ESTIMATOR),
-    "assessment": Rule(BELOW_ESTIMATOR | {"estimator"}),
+    "saving": Rule(LOWEST),
+    "clusterer": Rule(BELOW_ESTIMATOR),
+    "estimator": Rule(BELOW_ESTIMATOR | {"clusterer"}),
+    "assessment": Rule(BELOW_REPORT),
     "report": Rule(BELOW_REPORT),
+    "html_report": Rule(BELOW_REPORT | {"formats", "assessment", "report"}),
     "bench": Rule(BELOW_REPORT | {"report"}),
     "cli_options": Rule(BELOW_CLI),
     "cli_bench": Rule(BELOW_CLI | {"cli_options"}),
-    "cli": Rule(BELOW_CLI | {"cli_options", "cli_bench"}),
+    "commands": Rule(BELOW_CLI | {"cli_options"}),
+    "cli": Rule(BELOW_CLI | {"cli_options", "cli_bench", "commands"}),
     "__main__": Rule(frozenset({"cli"})),
-    "__init__": Rule(BELOW_CLI | {"cli_options", "cli_bench", "cli"}),
+    "__init__": Rule(BELOW_CLI | {"cli_options", "cli_bench", "commands", "cli"}),
 }
 # In these folders files do not import one another, but for the one named and those of their own family
 # (sem.py, sem_config.py, ...); the __init__ of the folder gathers them all.
@@ -176,6 +184,8 @@ def test_every_module_has_its_test_file(path: Path):
         ("methods.sem", "from . import METHODS"),
         ("methods.sem", "import protocol_mvc.methods"),
         ("estimator", "from protocol_mvc import PROTOCOL"),
+        ("clusterer", "from protocol_mvc.estimator import PROTOCOL"),
+        ("storage.reading", "from protocol_mvc.saving import save"),
         ("report", "from protocol_mvc.cli import main"),
     ],
 )

@@ -1,22 +1,21 @@
-"""The command: results on stdout, messages on stderr, exit code 2 for what it does not know."""
+"""The command: results on stdout, messages on stderr, help that teaches, and telling exit codes."""
 
 import functools
+import json
 import re
 import subprocess
 import sys
 
 import pytest
+from tests.commands.running import document, run
 from tests.examples import blobs, tiny
-from typer.testing import CliRunner
 
-from protocol_mvc import cli
+from protocol_mvc import __version__, cli
 from protocol_mvc.data import as_views
 
 VIEWS, TRUTH = blobs()
-
-
-def run(*words: str):
-    return CliRunner().invoke(cli.app, list(words), env={"COLUMNS": "200", "TERM": "dumb"})
+VERBS = ("info", "fit", "predict", "embed", "report", "evaluate", "convert", "demo")
+SETS = ("datasets list", "datasets path", "datasets get")
 
 
 @pytest.fixture
@@ -28,7 +27,7 @@ def small(monkeypatch):
 
 def test_demo_prints_tables_and_draws_a_picture(small, tmp_path):
     picture = tmp_path / "demo.png"
-    result = run("demo", "--picture", str(picture))
+    result = run("demo", "--picture", picture)
     assert result.exit_code == 0
     assert {"PROTOCOL", "K-means, all views", "K-means, best view"} <= set(cells(result.stdout))
     assert {"perceived", "labelled", "true"} <= set(cells(result.stdout))
@@ -42,9 +41,17 @@ def cells(table: str) -> list[str]:
     return [cell.strip() for line in table.splitlines() for cell in re.split(r"│|\s{2,}", line)]
 
 
+def test_demo_as_a_document(small, tmp_path):
+    result = run("demo", "--picture", tmp_path / "demo.png", "--json", "--quiet")
+    found = document(result)
+    assert [entry["method"] for entry in found["runs"]][-1] == "PROTOCOL"
+    assert sum(found["cluster_sizes"]) == sum(found["class_sizes"]) == 90
+    assert result.stderr == ""
+
+
 def test_demo_without_matplotlib_says_how_to_get_the_picture(small, tmp_path, monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    result = run("demo", "--picture", str(tmp_path / "demo.png"))
+    result = run("demo", "--picture", tmp_path / "demo.png")
     assert result.exit_code == 0
     assert "protocol-mvc[viz]" in result.stderr
     assert not (tmp_path / "demo.png").exists()
@@ -57,15 +64,46 @@ def test_demo_refuses_an_impossible_ratio(ratio: str):
 
 def test_without_words_the_command_explains_itself():
     result = run()
-    assert "demo" in result.stdout + result.stderr
-    assert "bench" in result.stdout + result.stderr
+    for verb in (*VERBS, "datasets", "bench"):
+        assert verb in result.stdout + result.stderr
+
+
+@pytest.mark.parametrize("verb", [*VERBS, *SETS])
+def test_the_help_of_every_verb_has_a_purpose_and_examples(verb: str):
+    result = run(*verb.split(), "--help")
+    assert result.exit_code == 0
+    assert f"$ protocol-mvc {verb}" in result.stdout
+    assert "--json" in result.stdout
+
+
+def test_the_version_is_told():
+    assert run("--version").stdout == f"{__version__}\n"
+
+
+@pytest.mark.parametrize("words", [["--json"], ["fly", "--json"], ["fit", "--json"], ["bench", "--json"]])
+def test_wrong_words_with_json_are_a_document(words: list[str]):
+    result = run(*words)
+    assert result.exit_code == 2
+    assert document(result)["error"]["code"] == 2
+
+
+def call(*words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "protocol_mvc", *words], capture_output=True, text=True, check=False
+    )
 
 
 def test_the_module_is_the_command():
-    done = subprocess.run(
-        [sys.executable, "-m", "protocol_mvc", "--help"], capture_output=True, text=True, check=True
-    )
+    done = call("--help")
+    assert done.returncode == 0
     assert "demo" in done.stdout
+    assert done.stderr == ""
+
+
+def test_a_missing_file_is_one_document_and_exit_code_3(tmp_path):
+    done = call("info", str(tmp_path / "no.npz"), "--json")
+    assert done.returncode == 3
+    assert "no.npz" in json.loads(done.stdout)["error"]["message"]
     assert done.stderr == ""
 
 

@@ -35,7 +35,7 @@ def chosen_units(methods: str, datasets: str, ratios: str, seeds: str) -> list[U
 
 def chosen_changes(texts: Iterable[str] | None, wanted: Iterable[Unit]) -> dict[str, Any]:
     """Fields and values from `field=value`, checked against every method that has a config."""
-    changes = dict(map(_change, texts or ()))
+    changes = dict(map(change, texts or ()))
     known(list(changes), ProtocolConfig.model_fields, "config field")
     methods = [method for method in dict.fromkeys(unit.method for unit in wanted) if method in CONFIGS]
     if changes and not methods:
@@ -48,7 +48,8 @@ def chosen_changes(texts: Iterable[str] | None, wanted: Iterable[Unit]) -> dict[
     return changes
 
 
-def _change(text: str) -> tuple[str, Any]:
+def change(text: str) -> tuple[str, Any]:
+    """The field and the value, read as JSON or else as a word, of `field=value`."""
     field, equals, value = text.partition("=")
     if not equals:
         raise typer.BadParameter(f"--set takes field=value, such as mix=0.3, not {text!r}")
@@ -69,13 +70,18 @@ def read_records(patterns: Iterable[str]) -> list[Record]:
     return read_all(paths)
 
 
-def draw_if_possible(draw: Callable[[], None], picture: Path) -> None:
+def tell(text: str) -> None:
+    """A message on stderr, as it is."""
+    err.print(text, markup=False, highlight=False, soft_wrap=True)
+
+
+def draw_if_possible(draw: Callable[[], None], picture: Path, tell: Callable[[str], None] = tell) -> None:
     """Draw, or say how pictures can be had."""
     if report.can_draw():
         draw()
-        err.print(f"Picture: {picture}")
+        tell(f"Picture: {picture}")
     else:
-        err.print("No picture: pip install 'protocol-mvc\\[viz]' to get one.")
+        tell("No picture: pip install 'protocol-mvc[viz]' to get one.")
 
 
 def refuse_options(context: typer.Context) -> None:

@@ -80,10 +80,10 @@ def draw_fit(model: Any, truth: Labels, path: Path) -> None:
     figure.savefig(path, dpi=120)
 
 
-def flat_map(x: Features, seed: int) -> Features:
+def flat_map(x: Features, seed: int, steps: int = 1000) -> Features:
     """Places (n, 2) of the samples in a map by t-SNE, which refuses a perplexity of n and more."""
     place: Features = TSNE(
-        init="pca", perplexity=min(30.0, (len(x) - 1) / 3), random_state=seed
+        init="pca", perplexity=min(30.0, (len(x) - 1) / 3), random_state=seed, max_iter=steps
     ).fit_transform(x)
     return place
 

@@ -10,29 +10,45 @@ from scipy.sparse import csr_array
 
 from protocol_mvc.data.checks import Bools, Matrix, as_matrix, is_sparse
 
-__all__ = ["align_frames"]
+__all__ = ["align", "align_frames"]
 
 
 def align_frames(frames: Mapping[str, Any]) -> tuple[dict[str, Matrix], NDArray[Any], Bools]:
-    """Return the frames as matrices over the union of their indexes.
+    """Return the frames as matrices over the union of their indexes, in order of first appearance.
 
     Returns:
-        The matrices by name, the sample ids in order of first appearance, and which sample has a row in
-        which frame.
+        The matrices by name, the sample ids, and which sample has a row in which frame.
 
     Raises:
         ValueError: If an index repeats an id, or shares none with the other frames.
     """
-    for name, frame in frames.items():
-        _check_unique(name, frame.index)
-    ids = reduce(lambda left, right: left.append(right), (f.index for f in frames.values())).unique()
-    mask = np.zeros((len(ids), len(frames)), dtype=np.bool_)
-    _check_shared(frames)
+    indexes = {name: frame.index for name, frame in frames.items()}
+    ids = reduce(lambda left, right: left.append(right), indexes.values()).unique()
+    return align(frames, indexes, ids)
+
+
+def align(
+    parts: Mapping[str, Any], indexes: Mapping[str, Any], ids: Any
+) -> tuple[dict[str, Matrix], NDArray[Any], Bools]:
+    """Return 2-D things, whose rows are those of their pandas indexes, as matrices with the rows `ids`.
+
+    Returns:
+        As `align_frames` does.
+
+    Raises:
+        ValueError: If an index repeats an id, has one that `ids` lack, or shares none with the others.
+    """
+    for name, index in indexes.items():
+        _check_unique(name, index)
+    _check_shared(indexes)
+    mask = np.zeros((len(ids), len(parts)), dtype=np.bool_)
     matrices = {}
-    for v, (name, frame) in enumerate(frames.items()):
-        positions = ids.get_indexer(frame.index)
+    for v, (name, part) in enumerate(parts.items()):
+        positions = ids.get_indexer(indexes[name])
+        matrix = as_matrix(part, name)
+        _check_known(name, indexes[name], positions, matrix.shape[0])
         mask[positions, v] = True
-        matrices[name] = _place(as_matrix(frame, name), positions, len(ids))
+        matrices[name] = _place(matrix, positions, len(ids))
     return matrices, ids.to_numpy(), mask
 
 
@@ -45,14 +61,25 @@ def _check_unique(name: str, index: Any) -> None:
         )
 
 
-def _check_shared(frames: Mapping[str, Any]) -> None:
-    for name, frame in frames.items():
-        others = [other.index for key, other in frames.items() if key != name]
-        if others and not any(frame.index.isin(other).any() for other in others):
+def _check_shared(indexes: Mapping[str, Any]) -> None:
+    for name, index in indexes.items():
+        others = [other for key, other in indexes.items() if key != name]
+        if others and not any(index.isin(other).any() for other in others):
             raise ValueError(
-                f"View {name!r} shares no id with any other view (its first id is {frame.index[0]!r}): give "
-                "the frames matching indexes, or pass plain arrays, which are matched by position."
+                f"View {name!r} shares no id with any other view (its first id is {index[0]!r}): give the "
+                "views matching ids, or pass plain arrays, which are matched by position."
             )
+
+
+def _check_known(name: str, index: Any, positions: NDArray[np.intp], rows: int) -> None:
+    if len(index) != rows:
+        raise ValueError(f"View {name!r} has {rows} rows but {len(index)} ids: give one id for each row.")
+    if (positions < 0).any():
+        stray = index[positions < 0][0]
+        raise ValueError(
+            f"View {name!r} has the id {stray!r}, which is not among those of the whole: bring the parts in "
+            "line first, for a MuData by its method `update`."
+        )
 
 
 def _place(matrix: Any, positions: NDArray[np.intp], n: int) -> Matrix:

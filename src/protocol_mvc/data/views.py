@@ -10,6 +10,7 @@ from numpy.typing import DTypeLike, NDArray
 from scipy.sparse import csr_array
 
 from protocol_mvc.data.alignment import align_frames
+from protocol_mvc.data.annotated import Columns, align_annotated, is_annotated
 from protocol_mvc.data.checks import Bools, Matrix, as_matrix, is_frame, is_sparse, present_rows
 from protocol_mvc.data.grouping import Groups, default_name, named, split_columns
 
@@ -38,7 +39,7 @@ class Views:
     names: tuple[str, ...]
     ids: NDArray[Any]
     mask: Bools
-    columns: tuple[tuple[str, ...] | None, ...] = ()
+    columns: Columns = ()
 
     def __post_init__(self) -> None:
         """Check that the parts fit together; the values were checked by `as_views`."""
@@ -186,14 +187,19 @@ def as_views(X: Any, groups: Groups | None = None) -> Views:
 
     Args:
         X: `Views`; or a list, tuple or dict of 2-D things (numpy, memory map, nested lists, data frame,
-            scipy sparse, torch tensor); or one 2-D thing. Data frames only are matched by their index, all
-            else by position. A row of NaN means that the sample lacks that view.
+            scipy sparse, torch tensor); or one 2-D thing; or a MuData or AnnData. Data frames and modalities
+            are matched by their index, all else by position. A row of NaN means that the sample lacks that
+            view.
         groups: How to split the columns of one 2-D `X` into views: per view a `(start, stop)` tuple, or a
-            list of column positions or data-frame column names; a list of these or a dict by name.
+            list of column positions or data-frame column names; a list of these or a dict by name. Of a
+            MuData or AnnData: the keys of the matrices, see `align_annotated`.
 
     Raises:
         ValueError: If the input is not a set of numeric, finite, matching views.
     """
+    if is_annotated(X):
+        matrices, ids, aligned, columns = align_annotated(X, groups)
+        return _assemble(columns, matrices, ids, aligned)
     # A scipy matrix in dictionary format is a mapping too.
     several = (isinstance(X, Views | Mapping) and not is_sparse(X)) or _is_list_of_views(X)
     if several and groups is not None:
@@ -203,12 +209,13 @@ def as_views(X: Any, groups: Groups | None = None) -> Views:
     parts = named(X if several else [X]) if groups is None else split_columns(X, groups)
     if not parts:
         raise ValueError("X holds no view: give at least one 2-D array.")
+    columns = tuple(tuple(map(str, part.columns)) if is_frame(part) else None for part in parts.values())
     if several and all(is_frame(part) for part in parts.values()):
-        return _assemble(parts, *align_frames(parts))
+        return _assemble(columns, *align_frames(parts))
     matrices = {name: as_matrix(part, name) for name, part in parts.items()}
     n = next(iter(matrices.values())).shape[0]
     ids = X.index.to_numpy() if is_frame(X) else np.arange(n)
-    return _assemble(parts, matrices, ids, np.ones((n, len(matrices)), dtype=np.bool_))
+    return _assemble(columns, matrices, ids, np.ones((n, len(matrices)), dtype=np.bool_))
 
 
 def _is_list_of_views(X: Any) -> bool:
@@ -222,10 +229,7 @@ def _ndim(x: Any) -> int:
     return 1 + (_ndim(x[0]) if len(x) else 0) if isinstance(x, list | tuple) else 0
 
 
-def _assemble(
-    parts: Mapping[str, Any], matrices: Mapping[str, Matrix], ids: NDArray[Any], aligned: Bools
-) -> Views:
-    columns = tuple(tuple(map(str, part.columns)) if is_frame(part) else None for part in parts.values())
+def _assemble(columns: Columns, matrices: Mapping[str, Matrix], ids: NDArray[Any], aligned: Bools) -> Views:
     views = Views(tuple(matrices.values()), tuple(matrices), ids, aligned)
     present = [present_rows(matrix, name, ids) for name, matrix in matrices.items()]
     mask = aligned & np.column_stack(present)

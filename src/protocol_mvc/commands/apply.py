@@ -1,0 +1,202 @@
+"""The verbs that use a run: predict, embed, report."""
+
+import csv
+import io
+from contextlib import suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import IO, Annotated, Any
+
+import numpy as np
+import numpy.typing as npt
+import typer
+
+from protocol_mvc import formats
+from protocol_mvc.assessment import Stability, stability
+from protocol_mvc.commands.files import Data, IdColumn, Source, ViewKeys, check_target, read_data, source_of
+from protocol_mvc.commands.folders import REPORT, Run, RunFolder, check_same, open_run
+from protocol_mvc.commands.output import Document, Force, Json, Quiet, Voice
+from protocol_mvc.commands.settings import Device
+from protocol_mvc.data import Views
+from protocol_mvc.estimator import PROTOCOL
+from protocol_mvc.formats.atomic import replacing
+from protocol_mvc.html_report import write_report
+
+STDOUT = "-"
+Floats = npt.NDArray[np.floating[Any]]
+
+Output = Annotated[
+    str, typer.Option("--output", "-o", metavar="FILE", help="Where it goes; - is the terminal.")
+]
+Page = Annotated[
+    Path | None, typer.Option("--output", "-o", metavar="FILE", help="The page; else RUN/report.html.")
+]
+Maybe = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="DATA", help="The data of the run, if they have moved.", show_default=False),
+]
+Refits = Annotated[
+    int, typer.Option("--stability", min=0, help="Refits that tell whether clusters come back.")
+]
+
+
+def predict(
+    run: RunFolder,
+    data: Data,
+    output: Output = STDOUT,
+    views: ViewKeys = None,
+    id_column: IdColumn = None,
+    device: Device = None,
+    force: Force = False,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> Document:
+    """Label the samples of DATA, which may lack views, with the model of a run.
+
+    Examples:
+      $ protocol-mvc predict run new.npz -o labels.csv
+      $ protocol-mvc predict run new_image.csv new_text.csv -o labels.parquet
+      $ protocol-mvc predict run new.npz | head
+    """
+    voice = Voice(as_json, quiet)
+    _check_output(output, force, (".csv", ".tsv", ".parquet"))
+    model, new = _opened(run, data, views, id_column, device)
+    proba = model.predict_proba(new)
+    labels = proba.argmax(1)
+    document = {"samples": len(new), "sizes": np.bincount(labels, minlength=model.n_clusters)}
+    if output != STDOUT:
+        formats.write_labels(output, new.ids, labels, proba, overwrite=force)
+        voice.tell(f"Labels of {len(new)} samples: {output}")
+        return {"output": output, **document}
+    if not as_json:
+        _print_labels(new.ids, labels, proba)
+    return {**document, "ids": new.ids, "labels": labels, "confidence": proba.max(1)}
+
+
+def embed(
+    run: RunFolder,
+    data: Data,
+    output: Output = STDOUT,
+    views: ViewKeys = None,
+    id_column: IdColumn = None,
+    device: Device = None,
+    force: Force = False,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> Document:
+    """Write the features that the model of a run makes of the samples of DATA.
+
+    Examples:
+      $ protocol-mvc embed run views.npz -o embedding.npy
+      $ protocol-mvc embed run views.npz -o embedding.csv
+    """
+    voice = Voice(as_json, quiet)
+    _check_output(output, force, (".npy", ".csv"))
+    model, new = _opened(run, data, views, id_column, device)
+    features = model.transform(new)
+    document = {"samples": len(new), "features": features.shape[1]}
+    if output != STDOUT:
+        _write_features(Path(output), new.ids, features, force)
+        voice.tell(f"{features.shape[1]} features of {len(new)} samples: {output}")
+        return {"output": output, **document}
+    if not as_json:
+        text = io.StringIO()
+        _write_table(text, new.ids, features)
+        typer.echo(text.getvalue(), nl=False)
+    return {**document, "ids": new.ids, "embedding": features}
+
+
+def report(
+    run: RunFolder,
+    data: Maybe = None,
+    output: Page = None,
+    refits: Refits = 0,
+    device: Device = None,
+    force: Force = False,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> Document:
+    """Write one HTML page about a run, which opens offline: verdict, map, rare clusters, doubts.
+
+    The data are read again from where the fit found them, and must not have changed.
+
+    Examples:
+      $ protocol-mvc report run
+      $ protocol-mvc report run -o report.html --stability 5
+      $ protocol-mvc report run moved/views.npz -o report.html
+    """
+    voice = Voice(as_json, quiet)
+    opened = open_run(run)
+    target = run / REPORT if output is None else output
+    check_target(target, force, (".html", ".htm"))
+    source = _source_of_run(opened, data or [])
+    model = PROTOCOL.load(opened.model, device or "auto")
+    loaded = read_data(source)
+    check_same(loaded.views, opened)
+    write_report(
+        model,
+        loaded.views,
+        target,
+        truth=loaded.truth,
+        command=opened.command or None,
+        stability=_stability(model, loaded.views, refits, voice),
+        source=", ".join(source.paths),
+    )
+    voice.tell(f"Report: {target}")
+    return {"output": target, "bytes": target.stat().st_size}
+
+
+def _check_output(output: str, force: bool, kinds: tuple[str, ...]) -> None:
+    if output != STDOUT:
+        check_target(Path(output), force, kinds)
+
+
+def _opened(
+    run: Path, data: list[str], views: list[str] | None, id_column: str | None, device: str | None
+) -> tuple[PROTOCOL, Views]:
+    """The model of a run and new data, whose views and ids are found as those of the fit were."""
+    opened = open_run(run)
+    fitted = opened.source or Source(paths=[])
+    model = PROTOCOL.load(opened.model, device or "auto")
+    source = source_of(data, views or fitted.views, id_column or fitted.id)
+    if fitted.truth is not None:  # a column of classes is no feature, if the new data have it too
+        with suppress(ValueError):
+            return model, read_data(source.model_copy(update={"truth": fitted.truth})).views
+    return model, read_data(source).views
+
+
+def _source_of_run(run: Run, data: list[str]) -> Source:
+    if run.source is None and not data:
+        raise typer.BadParameter(f"{run.model} is a model without a record of its data: name them as DATA")
+    fitted = run.source or Source(paths=[])
+    return source_of(data, fitted.views, fitted.id, fitted.truth) if data else fitted
+
+
+def _stability(model: PROTOCOL, views: Views, refits: int, voice: Voice) -> Stability | None:
+    if not refits:
+        return None
+    voice.tell(f"Fitting {refits} times again, to parts of the data")
+    return stability(model, views, n_fits=refits)
+
+
+def _print_labels(ids: Any, labels: Any, proba: Floats) -> None:
+    """The very text that a file would hold."""
+    with TemporaryDirectory() as folder:
+        path = formats.write_labels(Path(folder) / "labels.csv", ids, labels, proba)
+        typer.echo(path.read_text(encoding="utf-8"), nl=False)
+
+
+def _write_features(target: Path, ids: Any, features: Floats, force: bool) -> None:
+    with replacing(target, overwrite=force) as part:
+        if target.suffix.lower() == ".npy":
+            with part.open("xb") as file:
+                np.save(file, features, allow_pickle=False)
+        else:
+            with part.open("x", newline="", encoding="utf-8") as table:
+                _write_table(table, ids, features)
+
+
+def _write_table(file: IO[str], ids: Any, features: Floats) -> None:
+    table = csv.writer(file, lineterminator="\n")
+    table.writerow(["id", *(f"feature_{i}" for i in range(features.shape[1]))])
+    table.writerows([name, *map(str, row)] for name, row in zip(ids, features, strict=True))

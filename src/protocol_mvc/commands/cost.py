@@ -1,0 +1,96 @@
+"""What a fit would cost in time and memory, from a few real steps on a part of the data."""
+
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from protocol_mvc.assignment import MOST_ROWS
+from protocol_mvc.commands.look import stored_bytes
+from protocol_mvc.data.checks import is_sparse
+from protocol_mvc.data.views import Views
+from protocol_mvc.estimator import PROTOCOL
+from protocol_mvc.training import DivergenceError, Stage, train
+
+TRIAL_ROWS, TRIAL_STEPS, TRIAL_EPOCHS = 2048, 3, 2  # two epochs show both ends of a stage
+
+
+class Cost(NamedTuple):
+    """What a fit is expected to take; both are estimates."""
+
+    n_bytes: int
+    seconds: float | None  # None if the trial failed
+
+
+def cost(views: Views, model: PROTOCOL) -> Cost:
+    """Try a few real steps of every stage on a part of the data, and count how many a fit would take."""
+    n = len(views)
+    rows = np.sort(np.random.default_rng(0).permutation(n)[:TRIAL_ROWS])
+    part = views[rows]
+    method, source, generator = model._set_up(part)
+    n_batches, growth = -(-n // model.batch_size), n / len(part)
+    outputs = views.n_views * method.config.feature + model.n_clusters
+    n_bytes = _fit_bytes(views, outputs, sum(p.numel() for p in method.parameters()))
+    try:
+        trials = [_tried(stage, method, source, generator) for stage in method.stages()]
+    except DivergenceError:
+        return Cost(n_bytes, None)
+    return Cost(n_bytes, sum(trial.whole(growth, n_batches) for trial in trials))
+
+
+class Trial(NamedTuple):
+    """What a few steps of a stage took."""
+
+    stage: Stage
+    begin: float  # seconds before the stage, growing with the samples
+    prepare: float  # before an epoch, growing with the samples too
+    step: float
+
+    def whole(self, growth: float, n_batches: int) -> float:
+        """Seconds of the whole stage, of so many times the samples in so many batches."""
+        passes = -(-self.stage.least_steps // n_batches)
+        steps = min(passes * n_batches, self.stage.most_steps or passes * n_batches)
+        return growth * self.begin + self.stage.epochs * (growth * self.prepare + steps * self.step)
+
+
+def _tried(stage: Stage, method: Any, source: Any, generator: Any) -> Trial:
+    begin, prepare = _Clock(stage.begin), _Clock(stage.prepare)
+    short = stage._replace(
+        epochs=min(stage.epochs, TRIAL_EPOCHS),
+        least_steps=1,
+        most_steps=TRIAL_STEPS,
+        begin=begin if stage.begin else None,
+        prepare=prepare if stage.prepare else None,
+    )
+    epochs = train(method, [short], source, generator)
+    if not epochs:  # left out, or nothing but a beginning
+        return Trial(stage._replace(epochs=0), begin.seconds, 0.0, 0.0)
+    steps = len(epochs) * min(TRIAL_STEPS, source.n_batches)
+    in_steps = sum(epoch.seconds for epoch in epochs) - prepare.seconds
+    return Trial(stage, begin.seconds, prepare.seconds / len(epochs), in_steps / steps)
+
+
+class _Clock:
+    """A function that remembers how long its calls took."""
+
+    def __init__(self, function: Callable[..., Any] | None) -> None:
+        self.function, self.seconds = function, 0.0
+
+    def __call__(self, *args: Any) -> Any:
+        assert self.function is not None
+        started = time.perf_counter()
+        result = self.function(*args)
+        self.seconds += time.perf_counter() - started
+        return result
+
+
+def _fit_bytes(views: Views, n_outputs: int, n_weights: int) -> int:
+    """Memory of the data, of their scaled copies, and of scaling or, if that is more, of all that follows."""
+    n, held = len(views), sum(stored_bytes(array) for array in views.arrays)
+    dense = [dim for dim, array in zip(views.dims, views.arrays, strict=True) if not is_sparse(array)]
+    scaled, scaling = 4 * n * sum(dense), 24 * n * max(dense, default=0)  # scaling works in float64
+    rows = min(n, MOST_ROWS)
+    perceiving = 9 * rows**2 + 14 * rows * sum(views.dims)  # distances and copies, as measured
+    training = 16 * n_weights + 16 * n * n_outputs  # Adam keeps two numbers per weight
+    return int(held + scaled + max(scaling, perceiving + training))

@@ -1,0 +1,168 @@
+"""The verb `fit`, which makes a run."""
+
+import os
+import shlex
+import time
+import warnings
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from protocol_mvc import formats
+from protocol_mvc.assignment import ClusterWarning
+from protocol_mvc.bench.records import now
+from protocol_mvc.bench.runs import scored
+from protocol_mvc.commands.files import (
+    Data,
+    IdColumn,
+    Source,
+    Truth,
+    ViewKeys,
+    check_target,
+    read_data,
+    source_of,
+)
+from protocol_mvc.commands.folders import check_folder, write_run
+from protocol_mvc.commands.output import Document, DoubtError, Force, Json, Quiet, Voice, table
+from protocol_mvc.commands.settings import (
+    Changes,
+    Clusters,
+    Config,
+    Device,
+    Seed,
+    Settings,
+    chosen_settings,
+    make_model,
+)
+from protocol_mvc.data import Views, data_hash
+from protocol_mvc.estimator import PROTOCOL
+from protocol_mvc.html_report.facts import Facts, gather
+from protocol_mvc.html_report.verdict import verdict
+
+OMICS = (".h5mu", ".h5ad")  # files that labels can be written back to
+
+Folder = Annotated[Path, typer.Option("--output", "-o", metavar="RUN", help="Folder of the run.")]
+WriteBack = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="Also write a copy of the .h5mu or .h5ad with the labels.")
+]
+Strict = Annotated[
+    bool, typer.Option("--strict", help="Exit code 4 if something speaks against the clusters.")
+]
+
+
+def fit(
+    context: typer.Context,
+    data: Data,
+    output: Folder,
+    clusters: Clusters = None,
+    views: ViewKeys = None,
+    id_column: IdColumn = None,
+    truth: Truth = None,
+    config: Config = None,
+    changes: Changes = None,
+    seed: Seed = None,
+    device: Device = None,
+    write_back: WriteBack = None,
+    strict: Strict = False,
+    force: Force = False,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> Document:
+    """Learn the clusters of DATA and write a run: the model, the labels and what was done.
+
+    Examples:
+      $ protocol-mvc fit views.npz -k 10 -o run
+      $ protocol-mvc fit image.csv text.csv --id sample -k 8 -o run --seed 1 --set rounds=3
+      $ protocol-mvc fit cells.h5mu --view rna:X_pca --view prot -k 12 -o run --write-back out.h5mu
+    """
+    voice = Voice(as_json, quiet)
+    settings = chosen_settings(config, changes, n_clusters=clusters, seed=seed, device=device)
+    model = make_model(settings, verbose=not quiet)
+    source = source_of(data, views, id_column, truth)
+    check_folder(output, force)
+    if write_back is not None:
+        _check_write_back(source, write_back, force)
+    loaded = read_data(source)
+    voice.tell(f"Fitting to {loaded.views!r}")
+    seconds, doubts = _fit(model, loaded.views, voice)
+    facts = gather(model, loaded.views)
+    record: Document = {
+        **_circumstances(context, source, loaded.views, settings, seconds),
+        **_findings(model, facts),
+        "scores": None if loaded.truth is None else scored(loaded.truth, model.labels_),
+        "warnings": doubts,
+        "environment": model.environment_,
+    }
+    proba = model.predict_proba(loaded.views)
+    write_run(output, model, proba, record)
+    if write_back is not None:  # after the run, which is worth keeping if this fails
+        note = {"command": record["command"], "ended": record["ended"], "sha256": record["data"]["sha256"]}
+        results = (model.sample_ids_, model.labels_, proba, model.embedding_)
+        formats.write_back(source.paths[0], write_back, *results, note, overwrite=force)
+    voice.show(_cluster_table(record, facts), *record["verdict"], *_score_lines(record))
+    voice.tell(f"Run: {output}")
+    if strict and doubts:
+        raise DoubtError(doubts, {"run": output, **record})
+    return {"run": output, **record}
+
+
+def _check_write_back(source: Source, target: Path, force: bool) -> None:
+    first = Path(source.paths[0])
+    if len(source.paths) > 1 or first.suffix.lower() not in OMICS:
+        raise typer.BadParameter(f"--write-back is for a single {' or '.join(OMICS)} file")
+    if target.absolute() == first:
+        raise typer.BadParameter(f"--write-back makes a copy: choose another name than {target}")
+    check_target(target, force, (first.suffix.lower(),))
+
+
+def _fit(model: PROTOCOL, views: Views, voice: Voice) -> tuple[float, list[str]]:
+    """Fit; returns the seconds it took and what speaks against the clusters."""
+    started = time.perf_counter()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", ClusterWarning)
+        model.fit(views)
+    for warning in caught:
+        voice.tell(f"warning: {warning.message}")
+    doubts = [str(warning.message) for warning in caught if issubclass(warning.category, ClusterWarning)]
+    return time.perf_counter() - started, doubts
+
+
+def _circumstances(
+    context: typer.Context, source: Source, views: Views, settings: Settings, seconds: float
+) -> Document:
+    return {
+        "command": shlex.join(["protocol-mvc", *context.find_root().obj]),
+        "folder": os.getcwd(),
+        "ended": now(),
+        "seconds": round(seconds, 2),
+        "data": {**source.model_dump(), "sha256": data_hash(views)},
+        "samples": len(views),
+        "views": dict(zip(views.names, views.dims, strict=True)),
+        "settings": settings.model_dump(),
+    }
+
+
+def _findings(model: PROTOCOL, facts: Facts) -> Document:
+    clusters = zip(facts.sizes, facts.mean_confidence, facts.prior, strict=True)
+    return {
+        "clusters": [
+            {"cluster": i, "size": size, "share": size / facts.n, "confidence": mean, "prior": prior}
+            for i, (size, mean, prior) in enumerate(clusters)
+        ],
+        "view_weights": dict(zip(facts.views.names, facts.weights, strict=True)),
+        "verdict": [sentence.text for sentence in verdict(facts)],
+    }
+
+
+def _cluster_table(record: Document, facts: Facts) -> Any:
+    rows = (
+        (c["cluster"], c["size"], f"{c['share']:.1%}", f"{c['confidence']:.3f}" if c["size"] else "-")
+        for c in record["clusters"]
+    )
+    return table(f"{facts.k} clusters", ("cluster", "size", "share", "confidence"), rows)
+
+
+def _score_lines(record: Document) -> list[str]:
+    found = record["scores"] or {}
+    return [", ".join(f"{name} {value:.3f}" for name, value in found.items())] if found else []

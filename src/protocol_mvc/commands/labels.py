@@ -1,0 +1,159 @@
+"""Files of labels, and which label of one belongs to which of another."""
+
+import csv
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+LABEL = ("label", "labels", "cluster", "class", "truth", "gt", "y")  # what the column may be called
+ID = ("id", "ids", "sample", "cell", "barcode", "index")
+SEPARATORS = {".csv": ",", ".tsv": "\t", ".txt": "\t"}
+KINDS = (*SEPARATORS, ".npy", ".parquet")
+
+
+class Labelled(NamedTuple):
+    """One label per sample, and what the samples are called, if that is known."""
+
+    labels: npt.NDArray[Any]
+    ids: list[str] | None
+    name: str  # of the file, for messages
+
+
+def read_labels(path: Path) -> Labelled:
+    """The labels of a file: of `.csv`, `.tsv` and `.parquet` with columns id and label, or of one column.
+
+    Raises:
+        OSError: If it cannot be opened.
+        ValueError: If it holds no labels.
+        ModuleNotFoundError: If it is a `.parquet` and pandas is not installed.
+    """
+    kind = path.suffix.lower()
+    if kind not in KINDS:
+        raise ValueError(f"Labels {path}: the file must end in one of {', '.join(KINDS)}.")
+    if kind == ".npy":
+        return Labelled(_read_array(path), None, str(path))
+    rows = _read_parquet(path) if kind == ".parquet" else _read_text(path, SEPARATORS[kind])
+    if not rows:
+        raise ValueError(f"Labels {path}: the file is empty.")
+    return _from_rows(rows, path)
+
+
+def match(found: Labelled, truth: Labelled) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+    """Labels and truth of the same samples: matched by id where both have ids, else by position.
+
+    Raises:
+        ValueError: If a sample of `found` has no truth, or the numbers of samples without ids differ.
+    """
+    if found.ids is None or truth.ids is None:
+        if len(found.labels) != len(truth.labels):
+            raise ValueError(
+                f"{found.name} has {len(found.labels)} labels but {truth.name} has {len(truth.labels)}: "
+                "give both an id column, or the same samples in the same order."
+            )
+        return found.labels, truth.labels
+    place = {name: i for i, name in enumerate(truth.ids)}
+    lost = [name for name in found.ids if name not in place]
+    if lost:
+        raise ValueError(
+            f"{truth.name} has no label for {len(lost)} of the {len(found.ids)} samples of {found.name}, the "
+            f"first being id {lost[0]!r}: are these ids of the same samples?"
+        )
+    return found.labels, truth.labels[[place[name] for name in found.ids]]
+
+
+def _read_array(path: Path) -> npt.NDArray[Any]:
+    try:
+        array = np.load(path, mmap_mode="r", allow_pickle=False)  # a map: no memory before it is checked
+    except (ValueError, EOFError) as error:
+        raise ValueError(f"Labels {path}: this is no array of numbers or text ({error}).") from None
+    if not isinstance(array, np.ndarray) or array.ndim != 1 or len(array) == 0:
+        raise ValueError(f"Labels {path}: store a 1-D array with one label per sample.")
+    return np.array(array)
+
+
+def _read_parquet(path: Path) -> list[list[str]]:
+    try:
+        import pandas
+        import pyarrow
+    except ImportError:
+        raise ModuleNotFoundError(
+            f"File {path} needs pandas and pyarrow: pip install 'protocol-mvc[data]'."
+        ) from None
+    try:
+        frame = pandas.read_parquet(path)
+    except (ValueError, pyarrow.ArrowException) as error:
+        raise ValueError(f"Labels {path}: this is no Parquet file ({error}).") from None
+    return [[str(name) for name in frame.columns], *frame.astype(str).to_numpy().tolist()]
+
+
+def _read_text(path: Path, separator: str) -> list[list[str]]:
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            return [row for row in csv.reader(file, delimiter=separator) if row]
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise ValueError(f"Labels {path}: this is no text in columns ({error}).") from None
+
+
+def _from_rows(rows: Sequence[Sequence[str]], path: Path) -> Labelled:
+    names = [name.strip().lower() for name in rows[0]]
+    if len(names) == 1:
+        return Labelled(_values(_cells(rows, 0, path)[_has_header(rows) :], path), None, str(path))
+    labels = _cells(rows, _column(names, LABEL, path), path)[1:]
+    ids = _cells(rows, _column(names, ID, path), path)[1:]
+    return Labelled(_values(labels, path), _unique(ids, path), str(path))
+
+
+def _cells(rows: Sequence[Sequence[str]], column: int, path: Path) -> list[str]:
+    """One column, no cell of which may be empty."""
+    cells = [row[column].strip() if column < len(row) else "" for row in rows]
+    if "" in cells:
+        line = cells.index("") + 1
+        raise ValueError(
+            f"Labels {path}: line {line} has nothing in column {column + 1}: fill it or drop it."
+        )
+    return cells
+
+
+def _column(names: Sequence[str], known: Sequence[str], path: Path) -> int:
+    for name in known:
+        if name in names:
+            return names.index(name)
+    raise ValueError(
+        f"Labels {path}: none of its columns ({', '.join(names)}) is called {known[0]!r}: rename one, or "
+        "give a single column."
+    )
+
+
+def _has_header(rows: Sequence[Sequence[str]]) -> bool:
+    """Whether a single column begins with its name: a known one, or a word above numbers."""
+    first, *rest = (row[0].strip() for row in rows)
+    return first.lower() in LABEL or (not _is_number(first) and bool(rest) and all(map(_is_number, rest)))
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _values(texts: Sequence[str], path: Path) -> npt.NDArray[Any]:
+    if not texts:
+        raise ValueError(f"Labels {path}: there is a header but no label below it.")
+    try:
+        return np.array([int(text) for text in texts])  # so that 10 comes after 9
+    except ValueError:
+        return np.array(texts)
+
+
+def _unique(ids: Sequence[str], path: Path) -> list[str]:
+    seen: set[str] = set()
+    for name in ids:
+        if name in seen:
+            raise ValueError(f"Labels {path}: id {name!r} occurs twice: keep one line per sample.")
+        seen.add(name)
+    return list(ids)

@@ -1,0 +1,87 @@
+"""Arrays of plain HDF5 files, of which nothing outside the file is ever read."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from protocol_mvc.formats.arrays import Stored
+from protocol_mvc.formats.guards import Refusal, check_ratio, check_size, need
+
+__all__ = ["checked", "member", "open_arrays"]
+
+MAX_DEPTH = 8  # of groups in groups; links may make circles
+
+
+@contextmanager
+def open_arrays(path: Path) -> Iterator[dict[str, Stored]]:
+    """Yield the data sets of a file by their paths, in alphabetical order; links are not followed.
+
+    Raises:
+        Refusal: If a data set has its values elsewhere.
+    """
+    h5py = need("h5py", "data", path)
+    with h5py.File(path, "r") as file:
+        nodes: dict[str, Any] = {}
+        file.visititems(lambda name, node: nodes.update({name: node}))
+        found = {name: node for name, node in nodes.items() if isinstance(node, h5py.Dataset) and node.shape}
+        yield {name: _stored(name, node, h5py) for name, node in sorted(found.items())}
+
+
+def _stored(name: str, node: Any, h5py: Any) -> Stored:
+    _check_own(name, node)
+    if h5py.check_string_dtype(node.dtype) is not None:
+        return Stored(node.shape, np.dtype(np.str_), lambda: node.asstr()[()])
+    return Stored(node.shape, node.dtype, partial(node.__getitem__, ()))
+
+
+def _check_own(name: str, node: Any) -> None:
+    """Refuse a data set that has its values in another file, or hardly any for its size."""
+    if node.external or node.is_virtual:
+        raise Refusal(f"the data set {name!r} has its values in another file: store them in this one.")
+    n_bytes, stored = prod(node.shape or ()) * int(node.dtype.itemsize), node.id.get_storage_size()
+    if node.chunks is None and 0 < stored < n_bytes:  # texts take more, being stored elsewhere
+        raise Refusal(f"the data set {name!r} has {stored} bytes instead of {n_bytes}: fetch the file again.")
+    check_ratio(name, n_bytes, stored)
+
+
+def checked(group: Any, key: str, h5py: Any) -> Any:
+    """Return the member `key` of a group, which is safe to be read as a whole.
+
+    Raises:
+        Refusal: If it is not there, leads out of the file, or takes too much memory.
+    """
+    node = member(group, key, h5py)
+    check_size(_n_bytes(node, h5py))
+    return node
+
+
+def member(group: Any, key: str, h5py: Any) -> Any:
+    """Return the member `key` of a group, without a look into it.
+
+    Raises:
+        Refusal: If it is not there, or is a link.
+    """
+    if key not in group:
+        raise Refusal(f"it has no {key!r} in {group.name!r}, only {sorted(group)}.")
+    if not isinstance(group.get(key, getlink=True), h5py.HardLink):
+        raise Refusal(
+            f"{key!r} in {group.name!r} is a link to elsewhere: store its values in the file itself."
+        )
+    return group[key]
+
+
+def _n_bytes(node: Any, h5py: Any, depth: int = 0) -> int:
+    """Return the memory that a data set or a group takes, with what the shape of a sparse matrix may cost."""
+    if isinstance(node, h5py.Dataset):
+        _check_own(node.name, node)
+        return prod(node.shape or ()) * int(node.dtype.itemsize)
+    if depth == MAX_DEPTH:
+        raise Refusal(f"its groups go deeper than {node.name!r}, so they cannot be data: save it anew.")
+    shape = node.attrs.get("shape", node.attrs.get("h5sparse_shape", ()))
+    members = (_n_bytes(member(node, key, h5py), h5py, depth + 1) for key in node)
+    return sum(members) + 8 * sum(map(int, shape))

@@ -1,0 +1,79 @@
+"""Decode `.csv`, `.tsv` and `.parquet` files into data frames."""
+
+import csv
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from protocol_mvc.formats.guards import Refusal, check_size, need
+
+__all__ = ["Header", "read_header", "read_table"]
+
+ROWS = "row names"  # what labels of rows are called that have no header of their own
+UNNAMED = "Unnamed: 0"  # pandas' name for a first column without one
+SEPARATORS = {".csv": ",", ".tsv": "\t"}
+
+
+class Header(NamedTuple):
+    """The columns of a table, and the one of them that its writer meant to be the labels of the rows."""
+
+    columns: list[str]
+    row_names: str | None
+
+
+def read_header(path: Path) -> Header:
+    """Return the names of the columns of a table."""
+    if path.suffix.lower() in SEPARATORS:
+        return _text_header(path)
+    schema = _parquet(path).schema_arrow
+    index = [key for key in (schema.pandas_metadata or {}).get("index_columns", []) if isinstance(key, str)]
+    return Header(schema.names, index[0] if len(index) == 1 else None)
+
+
+def _text_header(path: Path) -> Header:
+    with path.open(newline="", encoding="utf-8-sig") as file:
+        rows = (row for row in csv.reader(file, delimiter=SEPARATORS[path.suffix.lower()]) if row)
+        first, second = next(rows, []), next(rows, [])
+    if not second:
+        raise Refusal("it has no rows below its header: give one row for each sample.")
+    _check_names(first)
+    if len(second) == len(first) + 1:  # as R writes the names of rows
+        return Header([ROWS, *first], ROWS)
+    return Header([UNNAMED, *first[1:]], UNNAMED) if first[0] == "" else Header(first, None)
+
+
+def _check_names(names: Sequence[str]) -> None:
+    """Refuse a file without a header; numbers may be names if they go up or down, as wavelengths do."""
+    try:
+        numbers = [float(name) for name in names]
+    except ValueError:
+        return
+    if numbers not in (sorted(numbers), sorted(numbers, reverse=True)):
+        raise Refusal(f"its first line holds numbers ({', '.join(names[:5])}): give the columns names in it.")
+
+
+def read_table(path: Path, texts: Sequence[str]) -> Any:
+    """Return a table as a data frame with rows numbered from 0; the columns `texts` stay as written."""
+    if path.suffix.lower() in SEPARATORS:
+        check_size(path.stat().st_size)
+        return _read_text(path, texts)
+    file = _parquet(path)
+    check_size(8 * file.metadata.num_rows * file.metadata.num_columns)
+    return file.read().to_pandas(ignore_metadata=True)
+
+
+def _read_text(path: Path, texts: Sequence[str]) -> Any:
+    pandas = need("pandas", "data", path)
+    frame = pandas.read_csv(
+        path,
+        sep=SEPARATORS[path.suffix.lower()],
+        converters={name: str for name in texts if name != ROWS},
+        float_precision="round_trip",
+        low_memory=False,  # one type for a whole column
+    )
+    return frame if isinstance(frame.index, pandas.RangeIndex) else frame.reset_index(names=ROWS)
+
+
+def _parquet(path: Path) -> Any:
+    need("pandas", "data", path)
+    return need("pyarrow.parquet", "data", path).ParquetFile(path)

@@ -1,0 +1,50 @@
+"""Costs grow with the data, and count the steps that a fit would take."""
+
+import numpy as np
+import pytest
+from tests.examples import TINY, TINY_PAPER, blobs, tiny
+
+from protocol_mvc.commands import cost
+from protocol_mvc.data import as_views
+from protocol_mvc.training import DivergenceError, Stage
+
+VIEWS, _ = blobs((40, 20, 10))
+
+
+@pytest.mark.parametrize("config", [TINY, TINY_PAPER])
+def test_a_fit_costs_time_and_memory(config):
+    found = cost.cost(as_views(VIEWS), tiny(config=config))
+    assert found.seconds is not None
+    assert 0 < found.seconds < 60
+    assert found.n_bytes > sum(view.nbytes for view in VIEWS)
+
+
+def test_memory_grows_with_the_samples():
+    large = as_views([np.tile(view, (10, 1)) for view in VIEWS])
+    assert cost.cost(large, tiny()).n_bytes > cost.cost(as_views(VIEWS), tiny()).n_bytes
+
+
+def test_a_trial_leaves_model_and_data_alone():
+    views, model = as_views(VIEWS), tiny()
+    before = [view.copy() for view in VIEWS]
+    cost.cost(views, model)
+    assert not hasattr(model, "labels_")
+    assert all(np.array_equal(a, b) for a, b in zip(before, VIEWS, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("least", "most", "n_batches", "steps"),
+    [(1, None, 5, 5), (8, None, 5, 10), (1, 4, 5, 4), (8, 16, 100, 16)],
+)
+def test_steps_are_those_of_the_training_loop(least: int, most: int | None, n_batches: int, steps: int):
+    stage = Stage("s", epochs=3, least_steps=least, most_steps=most)
+    assert cost.Trial(stage, begin=0.0, prepare=0.0, step=1.0).whole(1.0, n_batches) == 3 * steps
+    assert cost.Trial(stage, begin=1.0, prepare=0.5, step=0.0).whole(2.0, n_batches) == 2 * (1 + 3 * 0.5)
+
+
+def test_a_trial_that_diverges_tells_no_time(monkeypatch):
+    def diverge(*args):
+        raise DivergenceError("nan")
+
+    monkeypatch.setattr(cost, "train", diverge)
+    assert cost.cost(as_views(VIEWS), tiny()).seconds is None

@@ -1,0 +1,108 @@
+"""Plain HDF5 files: views by path, nothing from elsewhere."""
+
+import h5py
+import numpy as np
+import pytest
+from tests.formats.samples import IDS, KIND, A, B
+
+from protocol_mvc.formats import guards, read
+from protocol_mvc.formats.guards import Refusal
+from protocol_mvc.formats.hdf5 import checked, open_arrays
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "set.h5"
+
+
+def test_views_lie_in_groups_and_text_comes_in_two_ways(path):
+    with h5py.File(path, "w") as file:
+        file["one/a"], file["two/b"], file["labels"] = A, B, KIND.astype("S")
+        file["ids"] = IDS.astype(object)
+        file["note"] = "words"
+        file["nothing"] = h5py.Empty("f8")
+    loaded = read(path)
+    assert loaded.views.names == ("one/a", "two/b")
+    assert loaded.views.ids.tolist() == IDS.tolist()
+    assert loaded.truth is not None
+    assert loaded.truth.tolist() == KIND.astype(str).tolist()
+
+
+def test_a_circle_of_groups_ends(path):
+    with h5py.File(path, "w") as file:
+        file["g/a"] = A
+        file["g/again"] = file["/"]
+        with pytest.raises(Refusal, match="deeper"):
+            checked(file, "g", h5py)
+    with open_arrays(path) as arrays:
+        assert list(arrays) == ["g/a"]
+
+
+def external(file):
+    file["a"] = h5py.ExternalLink("secret.h5", "a")
+
+
+def soft(file):
+    file["a"] = h5py.SoftLink("/b")
+
+
+@pytest.mark.parametrize("link", [external, soft])
+def test_links_are_not_followed(path, monkeypatch, link):
+    monkeypatch.chdir(path.parent)
+    with h5py.File("secret.h5", "w") as secret:
+        secret["a"] = A
+    with h5py.File(path, "w") as file:
+        file["b"] = np.nan_to_num(B)
+        link(file)
+        with pytest.raises(Refusal, match="'a' in '/' is a link to elsewhere"):
+            checked(file, "a", h5py)
+    assert read(path).views.names == ("b",)
+
+
+def raw_file(file):
+    file.create_dataset("a", shape=A.shape, dtype="f8", external=[("secret.bin", 0, A.nbytes)])
+
+
+def virtual(file):
+    layout = h5py.VirtualLayout(A.shape, dtype="f8")
+    layout[:] = h5py.VirtualSource("secret.h5", "a", A.shape)
+    file.create_virtual_dataset("a", layout)
+
+
+@pytest.mark.parametrize("put", [raw_file, virtual])
+def test_values_of_other_files_are_refused(path, monkeypatch, put):
+    monkeypatch.chdir(path.parent)
+    A.tofile("secret.bin")
+    with h5py.File("secret.h5", "w") as secret:
+        secret["a"] = A
+    with h5py.File(path, "w") as file:
+        put(file)
+        with pytest.raises(Refusal, match="in another file"):
+            checked(file, "a", h5py)
+    with pytest.raises(ValueError, match=r"set\.h5: the data set 'a' has its values in another file"):
+        read(path)
+
+
+def test_sizes_are_checked_before_memory_is_taken(path, monkeypatch):
+    with h5py.File(path, "w") as file:
+        file.create_dataset("a", shape=(2**20, 2**20), dtype="f8", chunks=(64, 64))
+        with pytest.raises(Refusal, match="exhaust memory"):
+            checked(file, "a", h5py)
+    with pytest.raises(ValueError, match=r"set\.h5: 'a' takes .* only 0 bytes"):
+        read(path)
+    with h5py.File(path, "w") as file:
+        file["a"] = A
+        group = file.create_group("sparse")
+        group.attrs["shape"] = (2**40, 2**40)
+        with pytest.raises(Refusal, match="GiB"):
+            checked(file, "sparse", h5py)
+    monkeypatch.setattr(guards, "MAX_BYTES", A.nbytes - 1)
+    with pytest.raises(ValueError, match=r"set\.h5: its arrays take"):
+        read(path)
+
+
+def test_what_is_not_there_is_named(path):
+    with h5py.File(path, "w") as file:
+        file["a"] = A
+        with pytest.raises(Refusal, match=r"no 'b' in '/', only \['a'\]"):
+            checked(file, "b", h5py)

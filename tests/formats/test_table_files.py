@@ -1,0 +1,77 @@
+"""Tables decode to frames whose first line is a header."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from tests.formats.temporary import folder
+
+from protocol_mvc.formats import guards
+from protocol_mvc.formats.guards import Refusal
+from protocol_mvc.formats.table_files import ROWS, UNNAMED, read_header, read_table
+
+FRAME = pd.DataFrame({"a": [1.5, 2.0], "b": [3, 4]}, index=["x", "y"])
+
+
+@pytest.mark.parametrize(
+    ("text", "columns", "index"),
+    [
+        ("a,b\n1,2\n", ["a", "b"], None),
+        (",a\nx,2\n", [UNNAMED, "a"], UNNAMED),
+        ('"a","b"\n"x",1,2\n', [ROWS, "a", "b"], ROWS),
+        ("\ufeffid,a\nx,2\n", ["id", "a"], None),
+        ("\n0,1\n5,6\n", ["0", "1"], None),
+        ("400.5,401,402\n5,6,7\n", ["400.5", "401", "402"], None),
+    ],
+    ids=["plain", "pandas", "R", "mark", "numbered", "wavelengths"],
+)
+def test_headers(tmp_path, text, columns, index):
+    (tmp_path / "t.csv").write_text(text, encoding="utf-8")
+    assert read_header(tmp_path / "t.csv") == (columns, index)
+    assert list(read_table(tmp_path / "t.csv", []).columns) == columns
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [("0.5,0.1,3\n1,2,3\n", "first line holds numbers"), ("a,b\n", "no rows"), ("\n\n", "no rows")],
+)
+def test_files_without_a_header_or_rows_are_refused(tmp_path, text, says):
+    (tmp_path / "t.csv").write_text(text)
+    with pytest.raises(Refusal, match=says):
+        read_header(tmp_path / "t.csv")
+
+
+def test_columns_of_text_stay_as_written(tmp_path):
+    (tmp_path / "t.tsv").write_text("id\ta\n007\t1\nNA\t2\n")
+    frame = read_table(tmp_path / "t.tsv", ["id"])
+    assert frame["id"].tolist() == ["007", "NA"]
+    assert frame["a"].tolist() == [1, 2]
+
+
+def test_parquet_tells_its_index(tmp_path):
+    path = tmp_path / "t.parquet"
+    FRAME.to_parquet(path)
+    assert read_header(path).row_names == "__index_level_0__"
+    FRAME.rename_axis("patient").to_parquet(path)
+    assert read_header(path).row_names == "patient"
+    assert set(read_table(path, []).columns) == {"a", "b", "patient"}
+    FRAME.reset_index(drop=True).to_parquet(path)
+    assert read_header(path) == (["a", "b"], None)
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_sizes_are_checked_first(tmp_path, monkeypatch, suffix):
+    path = tmp_path / f"t{suffix}"
+    FRAME.to_csv(path) if suffix == ".csv" else FRAME.to_parquet(path)
+    monkeypatch.setattr(guards, "MAX_BYTES", 10)
+    with pytest.raises(Refusal, match="GiB"):
+        read_table(path, [])
+
+
+@given(arrays(np.float64, (3, 2), elements=st.floats(allow_nan=False, allow_infinity=False)))
+def test_numbers_come_back_to_the_bit(x):
+    with folder() as place:
+        pd.DataFrame(x, columns=["a", "b"]).to_csv(place / "t.csv", index=False)
+        np.testing.assert_array_equal(read_table(place / "t.csv", []).to_numpy(float), x)
