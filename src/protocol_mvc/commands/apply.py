@@ -1,11 +1,9 @@
 """The verbs that use a run: predict, embed, report."""
 
-import csv
 import io
 from contextlib import suppress
 from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import IO, Annotated, Any
+from typing import Annotated, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +18,7 @@ from protocol_mvc.commands.settings import Device
 from protocol_mvc.data import Views
 from protocol_mvc.estimator import PROTOCOL
 from protocol_mvc.formats.atomic import replacing
+from protocol_mvc.formats.results import label_columns, write_table
 from protocol_mvc.html_report import write_report
 
 STDOUT = "-"
@@ -69,7 +68,7 @@ def predict(
         voice.tell(f"Labels of {len(new)} samples: {output}")
         return {"output": output, **document}
     if not as_json:
-        _print_labels(new.ids, labels, proba)
+        _print_table(label_columns(new.ids, labels, proba))
     return {**document, "ids": new.ids, "labels": labels, "confidence": proba.max(1)}
 
 
@@ -100,9 +99,7 @@ def embed(
         voice.tell(f"{features.shape[1]} features of {len(new)} samples: {output}")
         return {"output": output, **document}
     if not as_json:
-        text = io.StringIO()
-        _write_table(text, new.ids, features)
-        typer.echo(text.getvalue(), nl=False)
+        _print_table(_feature_columns(new.ids, features))
     return {**document, "ids": new.ids, "embedding": features}
 
 
@@ -179,11 +176,11 @@ def _stability(model: PROTOCOL, views: Views, refits: int, voice: Voice) -> Stab
     return stability(model, views, n_fits=refits)
 
 
-def _print_labels(ids: Any, labels: Any, proba: Floats) -> None:
+def _print_table(columns: dict[str, npt.NDArray[Any]]) -> None:
     """The very text that a file would hold."""
-    with TemporaryDirectory() as folder:
-        path = formats.write_labels(Path(folder) / "labels.csv", ids, labels, proba)
-        typer.echo(path.read_text(encoding="utf-8"), nl=False)
+    text = io.StringIO()
+    write_table(text, columns)
+    typer.echo(text.getvalue(), nl=False)
 
 
 def _write_features(target: Path, ids: Any, features: Floats, force: bool) -> None:
@@ -193,10 +190,8 @@ def _write_features(target: Path, ids: Any, features: Floats, force: bool) -> No
                 np.save(file, features, allow_pickle=False)
         else:
             with part.open("x", newline="", encoding="utf-8") as table:
-                _write_table(table, ids, features)
+                write_table(table, _feature_columns(ids, features))
 
 
-def _write_table(file: IO[str], ids: Any, features: Floats) -> None:
-    table = csv.writer(file, lineterminator="\n")
-    table.writerow(["id", *(f"feature_{i}" for i in range(features.shape[1]))])
-    table.writerows([name, *map(str, row)] for name, row in zip(ids, features, strict=True))
+def _feature_columns(ids: Any, features: Floats) -> dict[str, npt.NDArray[Any]]:
+    return {"id": ids, **{f"feature_{i}": column for i, column in enumerate(features.T)}}

@@ -37,10 +37,9 @@ from protocol_mvc.commands.settings import (
 )
 from protocol_mvc.data import Views, data_hash
 from protocol_mvc.estimator import PROTOCOL
+from protocol_mvc.formats.results import ANNOTATED
 from protocol_mvc.html_report.facts import Facts, gather
 from protocol_mvc.html_report.verdict import verdict
-
-OMICS = (".h5mu", ".h5ad")  # files that labels can be written back to
 
 Folder = Annotated[Path, typer.Option("--output", "-o", metavar="RUN", help="Folder of the run.")]
 WriteBack = Annotated[
@@ -109,8 +108,8 @@ def fit(
 
 def _check_write_back(source: Source, target: Path, force: bool) -> None:
     first = Path(source.paths[0])
-    if len(source.paths) > 1 or first.suffix.lower() not in OMICS:
-        raise typer.BadParameter(f"--write-back is for a single {' or '.join(OMICS)} file")
+    if len(source.paths) > 1 or first.suffix.lower() not in ANNOTATED:
+        raise typer.BadParameter(f"--write-back is for a single {' or '.join(ANNOTATED)} file")
     if target.absolute() == first:
         raise typer.BadParameter(f"--write-back makes a copy: choose another name than {target}")
     check_target(target, force, (first.suffix.lower(),))

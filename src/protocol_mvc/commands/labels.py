@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from protocol_mvc.formats.guards import need
+
 LABEL = ("label", "labels", "cluster", "class", "truth", "gt", "y")  # what the column may be called
 ID = ("id", "ids", "sample", "cell", "barcode", "index")
 SEPARATORS = {".csv": ",", ".tsv": "\t", ".txt": "\t"}
@@ -75,13 +77,7 @@ def _read_array(path: Path) -> npt.NDArray[Any]:
 
 
 def _read_parquet(path: Path) -> list[list[str]]:
-    try:
-        import pandas
-        import pyarrow
-    except ImportError:
-        raise ModuleNotFoundError(
-            f"File {path} needs pandas and pyarrow: pip install 'protocol-mvc[data]'."
-        ) from None
+    pandas, pyarrow = need("pandas", "data", path), need("pyarrow", "data", path)
     try:
         frame = pandas.read_parquet(path)
     except (ValueError, pyarrow.ArrowException) as error:

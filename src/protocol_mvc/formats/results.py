@@ -3,9 +3,9 @@
 import csv
 import json
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,7 +16,7 @@ from protocol_mvc.formats.guards import Refusal, need, readable
 from protocol_mvc.formats.hdf5 import member
 from protocol_mvc.formats.omics import Annotated, Tools
 
-__all__ = ["write_back", "write_labels"]
+__all__ = ["ANNOTATED", "label_columns", "write_back", "write_labels", "write_table"]
 
 SUFFIXES = (".csv", ".tsv", ".parquet")
 ANNOTATED = (".h5mu", ".h5ad")
@@ -44,7 +44,7 @@ def write_labels(
         raise ValueError(
             f"Labels cannot be written to {path}: give it one of the endings {', '.join(SUFFIXES)}."
         )
-    columns = _columns(*_checked(ids, labels, proba))
+    columns = label_columns(ids, labels, proba)
     write = _write_parquet if path.suffix.lower() == ".parquet" else _write_text
     with replacing(path, overwrite=overwrite) as temporary:
         write(temporary, columns, path)
@@ -68,23 +68,23 @@ def _checked(
     return names, numbers, shares
 
 
-def _columns(ids: NDArray[Any], labels: NDArray[Any], proba: NDArray[Any]) -> dict[str, NDArray[Any]]:
+def label_columns(ids: ArrayLike, labels: ArrayLike, proba: ArrayLike) -> dict[str, NDArray[Any]]:
+    """Return the columns of a table of labels by name."""
+    ids, labels, proba = _checked(ids, labels, proba)
     shares = {f"proba_{k}": proba[:, k] for k in range(proba.shape[1])}
     return {"id": ids, "label": labels, "confidence": proba.max(axis=1), **shares}
 
 
 def _write_text(target: Path, columns: dict[str, NDArray[Any]], path: Path) -> None:
     with target.open("x", newline="", encoding="utf-8") as file:
-        table = csv.writer(
-            file, delimiter="\t" if path.suffix.lower() == ".tsv" else ",", lineterminator="\n"
-        )
-        table.writerow(columns)
-        table.writerows(zip(*map(_texts, columns.values()), strict=True))
+        write_table(file, columns, "\t" if path.suffix.lower() == ".tsv" else ",")
 
 
-def _texts(column: NDArray[Any]) -> Iterator[str]:
-    """Yield values as the shortest text that reads back to the same bits of their type."""
-    return map(str, column)
+def write_table(file: IO[str], columns: Mapping[str, NDArray[Any]], delimiter: str = ",") -> None:
+    """Write columns by name; values become the shortest text that reads back to the same bits."""
+    table = csv.writer(file, delimiter=delimiter, lineterminator="\n")
+    table.writerow(columns)
+    table.writerows(zip(*(map(str, column) for column in columns.values()), strict=True))
 
 
 def _write_parquet(target: Path, columns: dict[str, NDArray[Any]], path: Path) -> None:
