@@ -15,6 +15,7 @@ from protocol_mvc.assignment import (
     SUPPORT,
     Edges,
     _graphs,
+    agreement,
     candidates,
     kmeans,
     most_agreed,
@@ -201,6 +202,20 @@ def test_of_several_equally_agreed_the_first_is_taken():
     first = np.array([0, 1, 1, 0])
     assert most_agreed([first, 1 - first, first.copy()]) is first
     assert most_agreed([first]) is first
+
+
+def test_only_the_eligible_are_taken_but_all_have_a_say():
+    halves, across = np.repeat([0, 1], 4), np.tile([0, 1], 4)
+    nearly = np.array([0, 0, 0, 1, 1, 1, 1, 1])
+    eligible = np.array([True, True, False, False])
+    np.testing.assert_array_equal(most_agreed([across, nearly, halves, 1 - halves], eligible), nearly)
+
+
+@given(st.integers(0, 1000), st.integers(1, 5), st.integers(1, 6))
+def test_agreement_is_the_mutual_information_of_every_pair(seed: int, count: int, k: int):
+    found = list(np.random.default_rng(seed).integers(k, size=(count, 30)))
+    each = [[normalized_mutual_info_score(first, second) for second in found] for first in found]
+    np.testing.assert_allclose(agreement(found), each, atol=1e-10)
 
 
 @settings(max_examples=20)

@@ -8,10 +8,11 @@ import numpy.typing as npt
 from scipy.cluster.hierarchy import fcluster, linkage
 from scipy.sparse import coo_array
 from scipy.spatial.distance import cdist
+from scipy.special import xlogy
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.metrics import normalized_mutual_info_score
 from sklearn.neighbors import NearestNeighbors
+from sklearn.preprocessing import normalize
 
 Features = npt.NDArray[np.floating]
 Labels = npt.NDArray[np.int64]
@@ -30,7 +31,9 @@ class ClusterWarning(UserWarning):
 
 def kmeans(x: Features, n_clusters: int, seed: int) -> Labels:
     """Plain K-means: cuts large groups and joins small ones, kept for parity with the paper."""
-    labels: Labels = KMeans(n_clusters, n_init=10, random_state=seed).fit_predict(x).astype(np.int64)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # of repeated rows; small clusters are told anyway
+        labels: Labels = KMeans(n_clusters, n_init=10, random_state=seed).fit_predict(x).astype(np.int64)
     return labels
 
 
@@ -65,13 +68,29 @@ def too_small(sizes: npt.NDArray[np.integer]) -> list[str]:
     return [sentence] if small else []
 
 
-def most_agreed(assignments: list[Labels]) -> Labels:
-    """The one with the largest mean normalised mutual information with the others; the first of several."""
-    agreement = np.zeros((len(assignments), len(assignments)))
-    for i, first in enumerate(assignments):
-        for j, second in enumerate(assignments[:i]):
-            agreement[i, j] = agreement[j, i] = normalized_mutual_info_score(first, second)
-    return assignments[int(agreement.sum(1).argmax())]
+def most_agreed(assignments: list[Labels], eligible: npt.NDArray[np.bool_] | None = None) -> Labels:
+    """The one with the largest mean normalised mutual information with the others; the first of several.
+
+    Only the eligible ones are taken, but all have a say.
+    """
+    score = agreement(assignments).sum(1)
+    return assignments[int(np.argmax(score if eligible is None else np.where(eligible, score, -np.inf)))]
+
+
+def agreement(assignments: list[Labels]) -> Features:
+    """Normalised mutual information of every two assignments, from one product of matrices for all."""
+    count, k = len(assignments), 1 + max(int(labels.max()) for labels in assignments)
+    column = np.stack(assignments, axis=1) + k * np.arange(count)  # (n, count), of the members below
+    joint = np.zeros((count * k, count * k))
+    for rows in np.array_split(column, -(-len(column) // MOST_ROWS)):
+        members = np.zeros((len(rows), count * k), dtype=np.float32)
+        np.put_along_axis(members, rows, 1, axis=1)
+        joint += members.T @ members
+    joint = joint.reshape(count, k, count, k) / len(column)
+    both = -xlogy(joint, joint).sum((1, 3))  # entropies of two together; of one alone on the diagonal
+    sums = both.diagonal()[:, None] + both.diagonal()
+    shared: Features = np.where(sums > 0, 2 * (sums - both) / np.where(sums > 0, sums, 1), 1.0)
+    return shared.round(12)  # equal ones stay equal, in whatever order they were summed
 
 
 def candidates(x: Features, n_clusters: int, seed: int, n_views: int = 1) -> Iterator[Labels]:
@@ -118,7 +137,8 @@ def micro_clusters(x: Features, n_micro: int, seed: int) -> tuple[Labels, Featur
 def _neighbour_pairs(x: Features) -> Edges:
     """Rows and their nearest rows by cosine, as two index arrays."""
     k = min(NEIGHBOURS, len(x) - 1)
-    near = NearestNeighbors(n_neighbors=k, metric="cosine").fit(x).kneighbors(return_distance=False)
+    on_sphere = NearestNeighbors(n_neighbors=k, algorithm="brute").fit(normalize(x))  # same order, faster
+    near = on_sphere.kneighbors(return_distance=False)
     return np.repeat(np.arange(len(x)), k), near.ravel()
 
 

@@ -43,6 +43,8 @@ def perceive(
 ) -> Labels:
     """The assignment, of those that learned features suggest, that makes the words of the data most likely.
 
+    Where several are as likely but for chance, it is the one that agrees most with all suggestions.
+
     Args:
         features: learned of each view (n, d).
         views: data of each view (m, D_v), from which nothing was learned yet.
@@ -55,7 +57,8 @@ def perceive(
     found = list(assignment.candidates(np.hstack(features), n_clusters, seed, len(features)))
     found.extend(explanations(features, mask, n_clusters, seed))
     found = assignment.supported(found, n_clusters)
-    best = max(found, key=lambda labels: likelihood(shown, labels[rows], n_clusters))
+    value = np.array([likelihood(shown, labels[rows], n_clusters) for labels in found])
+    best = assignment.most_agreed(found, value >= value.max() - _chance(len(rows)))
     return mended(best, features, shown, rows, n_clusters, seed)
 
 
@@ -98,11 +101,16 @@ def mended(
             for cut in _cuts(labels, features, n_clusters, seed)
         ]
         reached, i, j, cut = max(options, key=lambda option: option[0], default=(-np.inf, 0, 0, labels))
-        if reached < value + math.log(len(rows)) / len(rows):  # what chance may bring
+        if reached < value + _chance(len(rows)):
             break
         joined = np.where(cut == i, j, cut)
         labels, value = np.where(joined == n_clusters, i, joined), reached  # the free number is i
     return labels
+
+
+def _chance(n: int) -> float:
+    """Difference of two likelihoods of n samples that tells nothing."""
+    return 2 * math.log(n) / n
 
 
 def _cuts(labels: Labels, features: Sequence[Features], n_clusters: int, seed: int) -> Iterator[Labels]:
