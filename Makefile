@@ -4,7 +4,7 @@ VENV   ?= .venv
 JOBS   ?= 2
 BIN    := $(VENV)/bin
 
-.PHONY: help demo test test-all test-browser lint type format bench bench-studies bench-report bench-transport check clean
+.PHONY: help demo test test-all test-browser lint type format docs fuzz bench bench-studies bench-report bench-transport check clean
 .NOTPARALLEL: # two pips must not write one environment
 
 help: ## list the verbs
@@ -38,6 +38,12 @@ type: $(VENV)/test.stamp $(VENV)/dev.stamp ## mypy, strict
 format: $(VENV)/dev.stamp ## rewrite the sources in the project's format
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+docs: $(VENV)/docs.stamp ## the site, build/docs/index.html, from the pages of docs/ and the docstrings
+	$(BIN)/sphinx-build -q -W --keep-going docs build/docs
+
+fuzz: $(VENV)/test.stamp ## 20,000 cases of rubbish for all that takes input, recorded; see docs/reliability.md
+	OMP_NUM_THREADS=1 $(BIN)/python -W ignore -m tests.fuzz.campaign $(ARGS)
 
 BENCH = $(BIN)/protocol-mvc bench
 

@@ -27,26 +27,30 @@ class Rule:
 
 TENSORS = frozenset({"nn", "transport", "losses"})
 LOWEST = TENSORS | {"runtime", "data", "metrics", "assignment", "cooccurrence", "pairing"}
-LOWEST |= {"presets", "storage"}
-LOOP = frozenset({"training", "checkpoint"})
+LOWEST |= {"presets", "storage", "atomic", "lock", "messages"}
+LOOP = frozenset({"snapshot", "training", "checkpoint"})
 BELOW_ESTIMATOR = LOWEST | LOOP | {"methods", "saving"}
 BELOW_REPORT = BELOW_ESTIMATOR | {"clusterer", "estimator"}
 BELOW_CLI = BELOW_REPORT | {"formats", "assessment", "report", "html_report", "bench", "__init__"}
 
 # Each part imports only from parts above its own line, so reading downwards never meets a surprise.
 RULES = {
-    "runtime": Rule(),
+    "messages": Rule(),
+    "runtime": Rule(frozenset({"messages"})),
+    "atomic": Rule(),
+    "lock": Rule(frozenset({"atomic"})),
     "metrics": Rule(),
-    "data": Rule(frozenset({"runtime"})),
-    "formats": Rule(frozenset({"data"})),
+    "data": Rule(frozenset({"runtime", "messages"})),
+    "formats": Rule(frozenset({"data", "atomic", "messages"})),
     **{part: Rule(only_torch=True) for part in sorted(TENSORS)},
-    "presets": Rule(),
-    "storage": Rule(),
+    "presets": Rule(frozenset({"messages"})),
+    "storage": Rule(frozenset({"atomic", "messages"})),
     "assignment": Rule(),
     "pairing": Rule(),
     "cooccurrence": Rule(frozenset({"assignment"})),
-    "training": Rule(frozenset({"runtime", "data"})),
-    "checkpoint": Rule(frozenset({"runtime", "data", "training"})),
+    "snapshot": Rule(frozenset({"nn"})),
+    "training": Rule(frozenset({"runtime", "data", "snapshot"})),
+    "checkpoint": Rule(frozenset({"runtime", "data", "training", "atomic"})),
     "methods": Rule(TENSORS | {"assignment", "cooccurrence", "pairing", "training", "data", "runtime"}),
     "saving": Rule(LOWEST),
     "clusterer": Rule(BELOW_ESTIMATOR),

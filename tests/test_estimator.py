@@ -10,7 +10,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from joblib import Parallel, delayed  # type: ignore[import-untyped]
+from joblib import Parallel, delayed
 from scipy.sparse import csr_array, csr_matrix
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV, cross_validate
@@ -433,6 +433,7 @@ def test_a_long_tail_is_recalled_better_than_by_k_means():
     assert np.mean(ours) > np.mean(theirs) + 0.03
 
 
+@pytest.mark.filterwarnings("ignore::protocol_mvc.training.DivergenceWarning")
 def test_divergence_is_told():
     model = tiny(scale="none").set_params(config__reconstruct_rate=1e30, config__reconstruct_length=10)
     with pytest.raises(DivergenceError, match=r"reconstruction loss became .* learning rate"):

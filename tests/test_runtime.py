@@ -110,3 +110,9 @@ def test_the_bar_moves_by_as_many_steps_as_it_is_told(capsys, monkeypatch, steps
         for number in steps:
             advance("moving", number)
     assert re.findall(r"\d+%", capsys.readouterr().err)[-1] == share
+
+
+@pytest.mark.parametrize("device", ["meta", np.zeros(2), "two\nlines", ["cpu"]], ids=range(4))
+def test_devices_that_are_none_are_told_on_one_line(device):
+    with pytest.raises(ValueError, match=r"^device .* cannot be used on this machine: [^\n]+$"):
+        resolve_device(device)

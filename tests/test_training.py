@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.examples import seeded, source
 from torch import nn
 
-from protocol_mvc.training import DivergenceError, Epoch, Stage, train
+from protocol_mvc.training import DivergenceError, DivergenceWarning, Epoch, Stage, State, train
 
 DATA = np.arange(20.0).reshape(10, 2)
 
@@ -146,7 +146,8 @@ def test_on_epoch_hears_of_each_epoch_as_it_ends():
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
-def test_a_broken_loss_stops_the_training_with_advice(value: float):
+@pytest.mark.filterwarnings("ignore::protocol_mvc.training.DivergenceWarning")
+def test_a_loss_that_is_broken_at_any_rate_stops_the_training(value: float):
     module, calls = Weight(), []
 
     def step(batch, progress, context):
@@ -156,7 +157,60 @@ def test_a_broken_loss_stops_the_training_with_advice(value: float):
     expected = rf"the broken loss became {value} in epoch 1 of stage 'tune'.*learning rate.*scale"
     with pytest.raises(DivergenceError, match=expected):
         train(module, [Stage("tune", 5, step)], source(DATA), seeded())
-    assert calls == [0.0, 0.25]
+    assert calls == [0.0, *[0.25] * 4]  # the rate, a tenth, a hundredth, a thousandth
+
+
+def test_an_epoch_that_diverges_is_run_again_from_where_it_began_at_a_lower_rate():
+    module, started = Weight(), []
+
+    def step(batch, progress, context):
+        if progress == 1:
+            started.append(float(module.w.detach()))
+        return {"loss": module.w.square() * (math.nan if progress == 1 and len(started) < 3 else 1.0)}
+
+    with pytest.warns(DivergenceWarning, match=r"epoch 2 of stage 'tune': it is run again at 0.\d+ of"):
+        history = train(module, [Stage("tune", 3, step, 0.1)], source(DATA, 10), seeded())
+    assert len(set(started)) == 1
+    assert [epoch.epoch for epoch in history] == [0, 1, 2]
+    assert [epoch.rate for epoch in history] == pytest.approx([0.1, 0.1, 0.001])
+
+
+@pytest.mark.parametrize("last", [math.nan, math.inf], ids=str)
+def test_weights_that_broke_in_the_last_step_are_noticed(last: float):
+    module = Weight()
+
+    def step(batch, progress, context):
+        module.w.register_hook(lambda gradient: gradient * last)
+        return {"loss": module.w.square()}
+
+    with (
+        pytest.warns(DivergenceWarning, match="norm of the weights became nan"),
+        pytest.raises(DivergenceError, match="norm of the weights became nan"),
+    ):
+        train(module, [Stage("s", 1, step)], source(DATA, 10), seeded())
+
+
+def test_a_loss_that_explodes_is_a_divergence_too():
+    module, values = Weight(), iter([1.0, 5.0, 1e9, 4.0])
+    step = lambda batch, progress, context: {"loss": module.w * 0 + next(values)}
+    with pytest.warns(DivergenceWarning, match="the loss became 1e[+]09 in epoch 2"):
+        history = train(module, [Stage("s", 3, step)], source(DATA, 10), seeded())
+    assert [epoch.losses["loss"] for epoch in history] == [1, 5, 4]
+
+
+def test_a_state_that_no_such_training_has_is_refused():
+    module = Weight()
+
+    class Kept:
+        def load(self):
+            return State(0, 7, None, 1.0, [], {})
+
+        def keep(self, state, *, final=False):
+            raise AssertionError
+
+    step = lambda batch, progress, context: {"loss": module.w.square()}
+    with pytest.raises(ValueError, match="stage 0, epoch 7, which is not there"):
+        train(module, [Stage("s", 3, step)], source(DATA), seeded(), keeper=Kept())
 
 
 def visited(stage: Stage, batch_size: int, seed: int = 0) -> list[list[int]]:

@@ -22,9 +22,9 @@ DISSOLVED = 0.5  # overlap below which a cluster of one fit has no counterpart i
 class Stability(NamedTuple):
     """What refits say of a clustering."""
 
-    clusters: Floats  # (k,) mean overlap (Jaccard) of a cluster with its counterpart, from 0 to 1
-    samples: Floats  # (n,) share of the refits that put a sample where its label is
-    doubts: list[str]  # sentences about clusters that are too small or come out differently each time
+    clusters: Floats  #: (k,) mean overlap (Jaccard) of a cluster with its counterpart, from 0 to 1
+    samples: Floats  #: (n,) share of the refits that put a sample where its label is
+    doubts: list[str]  #: sentences about clusters that are too small or come out differently each time
 
 
 def stability(

@@ -32,7 +32,7 @@ class ClusterWarning(UserWarning):
 def kmeans(x: Features, n_clusters: int, seed: int) -> Labels:
     """Plain K-means: cuts large groups and joins small ones, kept for parity with the paper."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # of repeated rows; small clusters are told anyway
+        warnings.simplefilter("ignore", ConvergenceWarning)  # of repeated rows; `too_small` tells
         labels: Labels = KMeans(n_clusters, n_init=10, random_state=seed).fit_predict(x).astype(np.int64)
     return labels
 

@@ -46,7 +46,7 @@ def command(
       $ protocol-mvc report run -o report.html
 
     Exit codes: 0 done, 1 unexpected failure, 2 wrong usage, 3 bad or unreadable data, 4 doubtful clusters
-    under --strict, 5 no usable model, 130 stopped.
+    under --strict, 5 no usable model, 130 stopped by Ctrl-C, 143 by SIGTERM.
     """
 
 

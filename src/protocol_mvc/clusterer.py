@@ -15,11 +15,13 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from protocol_mvc import saving
 from protocol_mvc.assignment import separation, too_small, warn_of
+from protocol_mvc.checkpoint import Checkpoint, identity
 from protocol_mvc.data.annotated import is_annotated
 from protocol_mvc.data.batches import BLOCK, Source
 from protocol_mvc.data.datasets import data_hash
 from protocol_mvc.data.scaling import fit_scalings
 from protocol_mvc.data.views import Views, as_views
+from protocol_mvc.messages import brief
 from protocol_mvc.methods.base import Inferred, infer_all
 from protocol_mvc.nn.seeded import build
 from protocol_mvc.presets import is_config, make_config, resolve_config
@@ -65,16 +67,25 @@ class MultiViewClusterer(TransformerMixin, ClusterMixin, BaseEstimator):
         self.random_state = random_state
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Learn the clusters of several views; y is ignored."""
+    def fit(self, X: Any, y: Any = None, *, checkpoint: str | os.PathLike[str] | None = None) -> Self:
+        """Learn the clusters of several views; y is ignored.
+
+        Args:
+            X: the views.
+            y: nothing.
+            checkpoint: folder in which the state is kept every few seconds. If a fit of the same data with
+                the same parameters was stopped there it goes on, to the same bits.
+        """
         views = as_views(X, self.views)
         self._check(views)
         validate_data(copy(self), X if self._is_table(X) else views, skip_check_array=True)  # names, early
-        method, source, generator = self._set_up(views)
+        kept = None if checkpoint is None else Checkpoint(checkpoint, identity(self, views))
+        method, source, generator = self._set_up(views, kept)
         stages = method.stages()
         with progress_bar(sum(stage.epochs for stage in stages), visible=self.verbose > 0) as advance:
+            on_epoch = lambda epoch: advance(epoch.stage)
             on_skip = lambda stage: advance(stage.name, stage.epochs)  # else the bar would end short
-            history = train(method, stages, source, generator, lambda epoch: advance(epoch.stage), on_skip)
+            history = train(method, stages, source, generator, on_epoch, on_skip, kept)
         # Only now: a fit that failed leaves the estimator as it was.
         self.data_hash_ = data_hash(views)
         validate_data(self, X if self._is_table(X) else views, reset=True, skip_check_array=True)
@@ -89,7 +100,7 @@ class MultiViewClusterer(TransformerMixin, ClusterMixin, BaseEstimator):
 
     def fit_predict(self, X: Any, y: Any = None, **kwargs: Any) -> Labels:
         """The cluster of each sample of X after fitting to it."""
-        self.fit(X)
+        self.fit(X, **kwargs)
         return self.labels_
 
     def predict(self, X: Any) -> Labels:
@@ -106,7 +117,7 @@ class MultiViewClusterer(TransformerMixin, ClusterMixin, BaseEstimator):
 
     def fit_transform(self, X: Any, y: Any = None, **params: Any) -> Floats:
         """The features of X after fitting to it."""
-        self.fit(X)
+        self.fit(X, **params)
         return self.embedding_
 
     def score(self, X: Any, y: Any = None) -> float:
@@ -174,20 +185,22 @@ class MultiViewClusterer(TransformerMixin, ClusterMixin, BaseEstimator):
             raise ValueError(f"clustering needs at least 2 samples, got n_samples = {n}: pass more rows")
         if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or not 2 <= k <= n:
             raise ValueError(
-                f"n_clusters must be a whole number from 2 to the number of samples ({n}), got {k!r}"
+                f"n_clusters must be a whole number from 2 to the number of samples ({n}), got {brief(k)}"
             )
         if not isinstance(self.batch_size, (int, np.integer)) or self.batch_size < 2:
-            raise ValueError(f"batch_size must be a whole number of at least 2, got {self.batch_size!r}")
+            raise ValueError(f"batch_size must be a whole number of at least 2, got {brief(self.batch_size)}")
         if not isinstance(self.verbose, (int, np.integer)):
-            raise ValueError(f"verbose must be a whole number, got {self.verbose!r}")
+            raise ValueError(f"verbose must be a whole number, got {brief(self.verbose)}")
         if not hasattr(self.scale, "__len__"):
-            raise ValueError(f"scale must name a scaling, or list or map one per view, got {self.scale!r}")
+            raise ValueError(f"scale must name a scaling, or one for each view, got {brief(self.scale)}")
 
-    def _set_up(self, views: Views) -> tuple[Any, Source, torch.Generator]:
+    def _set_up(self, views: Views, kept: Checkpoint | None = None) -> tuple[Any, Source, torch.Generator]:
         """What training needs: the untrained method, its batches, and the generator of all that is random."""
         config, device = resolve_config(self.config, self._presets), resolve_device(self.device)
-        generator = torch.Generator().manual_seed(fresh_seed(self.random_state))
-        source = Source(views, fit_scalings(views, self.scale), batch_size=self.batch_size, device=device)
+        seed = fresh_seed(self.random_state) if kept is None else kept.seed_or(self.random_state)
+        generator = torch.Generator().manual_seed(seed)
+        scalings, size = fit_scalings(views, self.scale), int(self.batch_size)
+        source = Source(views, scalings, batch_size=size, device=device)
         method = build(lambda: self._method(config, list(views.dims), self.n_clusters), generator).to(device)
         return method, source, generator
 
@@ -224,7 +237,8 @@ class MultiViewClusterer(TransformerMixin, ClusterMixin, BaseEstimator):
         self.view_weights_ = self.method_.view_weights().cpu().numpy()
         self.embedding_ = inferred.embedding.numpy()
         self.history_: list[dict[str, Any]] = [
-            {"stage": e.stage, "epoch": e.epoch, "seconds": e.seconds, **e.losses} for e in history
+            {"stage": e.stage, "epoch": e.epoch, "seconds": e.seconds, "rate": e.rate, **e.losses}
+            for e in history
         ]
         self.environment_ = environment(device)
 

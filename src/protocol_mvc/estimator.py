@@ -32,12 +32,13 @@ class PROTOCOL(MultiViewClusterer):
         class_prior_: class frequencies that the transport perceived, in the order of the labels.
         view_weights_: weight of each view in the consensus.
         embedding_: features of the training samples, those of `transform`; not in a loaded model.
-        history_: one record per epoch: stage, epoch, seconds and the loss terms.
+        history_: one record per epoch: stage, epoch, seconds, learning rate and the loss terms.
         n_iter_: epochs run.
         seed_: what `random_state` came to; this number gives the same fit again.
         data_hash_: sha256 of the training data, as `data.data_hash` gives it.
         environment_: versions, device and threads of the fit.
-        view_names_, n_features_in_: names of the views and number of features of all of them together.
+        view_names_: names of the views.
+        n_features_in_: number of features of all views together.
         feature_names_in_: names of the columns, if X was one data frame.
 
     Example:

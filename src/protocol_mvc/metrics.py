@@ -56,9 +56,9 @@ class GroupRecall(NamedTuple):
 class Calibration(NamedTuple):
     """Whether confidence means what it says."""
 
-    confidence: float  # its mean; that of the accuracy, if it is honest on the whole
-    error: float  # expected calibration error: mean distance of confidence and accuracy, bin by bin
-    ranking: float  # chance that a right label has more confidence than a wrong one; NaN without both
+    confidence: float  #: its mean; that of the accuracy, if it is honest on the whole
+    error: float  #: expected calibration error, the mean distance of confidence and accuracy, bin by bin
+    ranking: float  #: chance that a right label has more confidence than a wrong one; NaN without both
 
 
 def contingency(truth: ArrayLike, labels: ArrayLike) -> Ints:

@@ -5,6 +5,8 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
+from protocol_mvc.messages import brief
+
 C = TypeVar("C", bound=BaseModel)
 
 
@@ -21,7 +23,7 @@ def resolve_config(config: Any, presets: Mapping[str, C]) -> C:
     """
     if not is_config(config, presets):
         kind = type(presets["default"]).__name__
-        raise ValueError(f"config must be a {kind} or one of {sorted(presets)}, got {config!r}")
+        raise ValueError(f"config must be a {kind} or one of {sorted(presets)}, got {brief(config)}")
     found: C = presets[config] if isinstance(config, str) else config
     return found
 
@@ -37,5 +39,7 @@ def make_config(kind: type[C], fields: Mapping[str, Any]) -> C:
     except ValidationError as error:
         fault = error.errors()[0]
         name = ".".join(str(part) for part in fault["loc"])
-        culprit = f"config field {name!r} cannot be {fault['input']!r}" if name else "the config is not valid"
+        culprit = (
+            f"config field {name!r} cannot be {brief(fault['input'])}" if name else "the config is not valid"
+        )
         raise ValueError(f"{culprit}: {fault['msg']}") from None

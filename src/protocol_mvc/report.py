@@ -114,7 +114,7 @@ def _draw_map(axes: Any, model: Any) -> None:
 
 
 def _draw_curves(axes: Any, history: Sequence[Record]) -> None:
-    terms = sorted({name for row in history for name in row} - {"stage", "epoch", "seconds"})
+    terms = sorted({name for row in history for name in row} - {"stage", "epoch", "seconds", "rate"})
     for term in terms:
         values = np.array([row.get(term, np.nan) for row in history])
         axes.plot(values / (np.nanmax(np.abs(values)) or 1.0), label=term)

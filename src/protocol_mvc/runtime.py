@@ -12,6 +12,8 @@ import torch
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
+from protocol_mvc.messages import brief, one_line
+
 Seed = int | np.random.RandomState | np.random.Generator | None
 
 
@@ -24,7 +26,7 @@ class Advance(Protocol):
 
 def resolve_device(device: str | torch.device) -> torch.device:
     """The device asked for; "auto" prefers cuda, then mps, then the cpu."""
-    if device != "auto":
+    if not isinstance(device, str) or device != "auto":
         return _usable(device)
     if torch.cuda.is_available():
         return torch.device("cuda")
@@ -34,10 +36,13 @@ def resolve_device(device: str | torch.device) -> torch.device:
 def _usable(device: str | torch.device) -> torch.device:
     """The device, if this machine has it; torch says the opposite in many kinds of errors."""
     try:
-        return torch.empty(0, device=device).device
-    except (RuntimeError, AssertionError, TypeError) as error:
-        reason = str(error).partition(". ")[0].partition("\n")[0]
-        raise ValueError(f"device {device!r} cannot be used on this machine: {reason}") from error
+        found = torch.empty(0, device=device).device
+        if found.type == "meta":
+            raise TypeError("it keeps no values")
+        return found
+    except (RuntimeError, AssertionError, TypeError, ValueError) as error:
+        reason = one_line(str(error).partition(". ")[0].partition("\n")[0], 200)
+        raise ValueError(f"device {brief(device)} cannot be used on this machine: {reason}") from error
 
 
 def fresh_seed(random_state: Seed) -> int:
@@ -51,7 +56,8 @@ def fresh_seed(random_state: Seed) -> int:
     if isinstance(random_state, (int, np.integer)) and 0 <= random_state < 2**63:
         return int(random_state)
     raise ValueError(
-        f"random_state must be None, a whole number >= 0, a RandomState or a Generator, got {random_state!r}"
+        "random_state must be None, a whole number >= 0, a RandomState or a Generator, "
+        f"got {brief(random_state)}"
     )
 
 

@@ -1,18 +1,27 @@
 """The one training loop. It knows stages and steps, but no loss."""
 
+import math
 import time
-from collections.abc import Callable, Iterable, Iterator
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, islice
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch import Tensor, nn
+from torch.optim import Adam, Optimizer
 
 from protocol_mvc.data.batches import Batch, Source
+from protocol_mvc.snapshot import Tensors, capture, restore
 
 Losses = dict[str, Tensor]
 Step = Callable[[Batch, float, Any], Losses]
+Begun = Tensor | bool | None
 Prepare = Callable[[Source, torch.Generator, float, Any], Any]
+
+SLOWER = 0.1  # times the learning rate, after a divergence
+SLOWEST = 1e-3  # times the learning rate of the stage
+EXPLODED = 1e3  # times the loss at the start of a stage
 
 
 class Stage(NamedTuple):
@@ -22,7 +31,7 @@ class Stage(NamedTuple):
     epochs: int = 0
     step: Step | None = None  # (batch, progress, context) -> loss terms by name
     learning_rate: float = 1e-3
-    begin: Callable[[Source, torch.Generator], Any] | None = None  # once, first; False leaves the stage out
+    begin: Callable[[Source, torch.Generator], Begun] | None = None  # once, first; False leaves it out
     prepare: Prepare | None = None  # before every epoch, with what `begin` returned; gives the context
     least_steps: int = 1  # in an epoch, which then sees small data several times
     most_steps: int | None = None  # in an epoch, which then sees a random part of large data
@@ -34,41 +43,153 @@ class Epoch(NamedTuple):
     stage: str
     epoch: int
     seconds: float
+    rate: float  # of learning
     losses: dict[str, float]
+
+
+class State(NamedTuple):
+    """Where a training is: before an epoch of a stage, or at its end, behind the last stage."""
+
+    stage: int
+    epoch: int
+    begun: Begun  # what `begin` of the stage returned
+    slowness: float  # times the learning rate of the stage
+    history: list[Epoch]
+    tensors: Tensors
+
+
+class Keeper(Protocol):
+    """What keeps states, so that a training can go on after the process was killed."""
+
+    def load(self) -> State | None:
+        """The state to go on from."""
+
+    def keep(self, state: State, *, final: bool = False) -> None:
+        """Keep a state, unless the last one is of a moment ago and this is not the final one."""
 
 
 class DivergenceError(RuntimeError):
     """A loss stopped being a finite number."""
 
 
+class DivergenceWarning(UserWarning):
+    """A stage went on at a lower learning rate."""
+
+
 def train(
     module: nn.Module,
-    stages: Iterable[Stage],
+    stages: Sequence[Stage],
     source: Source,
     generator: torch.Generator,
     on_epoch: Callable[[Epoch], None] = lambda epoch: None,
     on_skip: Callable[[Stage], None] = lambda stage: None,
+    keeper: Keeper | None = None,
 ) -> list[Epoch]:
     """Run the stages in order; progress goes from 0 to 1 within each, so schedules are functions of it.
 
-    Every epoch is told to `on_epoch` as it ends, every stage that is left out to `on_skip`.
+    Every epoch is told to `on_epoch` as it ends, every stage that is left out to `on_skip`. An epoch that
+    diverges is run again from where it began, at a lower learning rate.
+
+    Raises:
+        DivergenceError: If a stage diverges at any rate.
+        ValueError: If the keeper has a state of another training.
     """
-    history: list[Epoch] = []
-    for stage in stages:
-        begun = stage.begin(source, generator) if stage.begin else None
-        if begun is False:
-            on_skip(stage)
+    training = _Training(module, source, generator, on_epoch, keeper)
+    start = keeper.load() if keeper else None
+    if start is not None:
+        training.go_to(start, stages)
+    for number, stage in enumerate(stages):
+        if start is not None and number < start.stage:
             continue
-        optimiser = torch.optim.Adam(module.parameters(), lr=stage.learning_rate, fused=True)
-        for number in range(stage.epochs):
-            started = time.perf_counter()
-            progress = number / max(stage.epochs - 1, 1)
-            context = stage.prepare(source, generator, progress, begun) if stage.prepare else None
-            losses = _run_epoch(stage, optimiser, _batches(stage, source, generator), progress, context)
-            history.append(Epoch(stage.name, number, time.perf_counter() - started, losses))
-            _check_finite(history[-1])
-            on_epoch(history[-1])
-    return history
+        resumed = start is not None and number == start.stage
+        state = start if start is not None and resumed else training.begin(number, stage)
+        if state.begun is False:
+            on_skip(stage)
+        else:
+            training.run(stage, state)
+    training.keep(State(len(stages), 0, None, 1.0, training.history, {}), None, final=True)
+    return training.history
+
+
+class _Training:
+    """A training under way: what all its stages work with, and what they did."""
+
+    def __init__(
+        self,
+        module: nn.Module,
+        source: Source,
+        generator: torch.Generator,
+        on_epoch: Callable[[Epoch], None],
+        keeper: Keeper | None,
+    ) -> None:
+        self.module, self.source, self.generator = module, source, generator
+        self.on_epoch, self.keeper = on_epoch, keeper
+        self.history: list[Epoch] = []
+
+    def go_to(self, state: State, stages: Sequence[Stage]) -> None:
+        """Be where a former process was."""
+        if state.stage > len(stages) or (
+            state.stage < len(stages) and state.epoch > stages[state.stage].epochs
+        ):
+            raise ValueError(f"the state is of stage {state.stage}, epoch {state.epoch}, which is not there")
+        restore(state.tensors, self.module, None, self.generator)
+        for record in state.history:
+            self.history.append(record)
+            self.on_epoch(record)
+
+    def begin(self, number: int, stage: Stage) -> State:
+        begun = stage.begin(self.source, self.generator) if stage.begin else None
+        return State(number, 0, begun, 1.0, self.history, {})
+
+    def keep(self, state: State, optimiser: Optimizer | None, *, final: bool = False) -> State:
+        """The state with copies of all tensors, given to the keeper too."""
+        state = state._replace(tensors=capture(self.module, optimiser, self.generator), history=self.history)
+        if self.keeper:
+            self.keeper.keep(state, final=final)
+        return state
+
+    def run(self, stage: Stage, state: State) -> None:
+        """The epochs of a stage from a state on."""
+        optimiser = Adam(self.module.parameters(), lr=stage.learning_rate, fused=True)
+        if state.tensors:
+            restore(state.tensors, self.module, optimiser, self.generator)
+        while state.epoch < stage.epochs:
+            state = self.keep(state, optimiser)
+            try:
+                record = self._epoch(stage, state, optimiser)
+            except DivergenceError as error:
+                state = _slower(state, error)
+                restore(state.tensors, self.module, optimiser, self.generator)
+                continue
+            self.history.append(record)
+            self.on_epoch(record)
+            state = state._replace(epoch=state.epoch + 1)
+
+    def _epoch(self, stage: Stage, state: State, optimiser: Optimizer) -> Epoch:
+        started, rate = time.perf_counter(), stage.learning_rate * state.slowness
+        for group in optimiser.param_groups:
+            group["lr"] = rate
+        progress = state.epoch / max(stage.epochs - 1, 1)
+        prepared = (
+            stage.prepare(self.source, self.generator, progress, state.begun) if stage.prepare else None
+        )
+        batches = _batches(stage, self.source, self.generator)
+        losses = _run_epoch(stage, optimiser, batches, progress, prepared)
+        record = Epoch(stage.name, state.epoch, time.perf_counter() - started, rate, losses)
+        _check(
+            record, next((epoch for epoch in self.history if epoch.stage == stage.name), record), self.module
+        )
+        return record
+
+
+def _slower(state: State, error: DivergenceError) -> State:
+    """The state with a lower learning rate; there is a lowest, at which the error stands."""
+    slowness = state.slowness * SLOWER
+    if slowness < 0.99 * SLOWEST:  # not for want of a last digit
+        raise error
+    what = str(error).partition(": ")[0]
+    warnings.warn(f"{what}: it is run again at {slowness:g} of the rate", DivergenceWarning, stacklevel=2)
+    return state._replace(slowness=slowness)
 
 
 def _batches(stage: Stage, source: Source, generator: torch.Generator) -> Iterator[Batch]:
@@ -93,11 +214,16 @@ def _run_epoch(
     return {name: float(torch.stack([r[name] for r in records]).mean()) for name in records[0]}
 
 
-def _check_finite(epoch: Epoch) -> None:
+def _check(epoch: Epoch, first: Epoch, module: nn.Module) -> None:
     """Stop before a broken network gives labels that look like a result."""
-    for name, value in epoch.losses.items():
-        if value != value or abs(value) == float("inf"):
-            raise DivergenceError(
-                f"the {name} loss became {value} in epoch {epoch.epoch} of stage {epoch.stage!r}: "
-                "lower the learning rate of that stage or scale the views (scale='standard')"
-            )
+    values = {f"{name} loss": value for name, value in epoch.losses.items()}
+    values["norm of the weights"] = float(nn.utils.get_total_norm(module.parameters()))
+    bad = [name for name, value in values.items() if not math.isfinite(value)]
+    values["loss"] = sum(epoch.losses.values())
+    if not bad and values["loss"] > EXPLODED * (1 + abs(sum(first.losses.values()))):
+        bad = ["loss"]
+    for name in bad:
+        raise DivergenceError(
+            f"the {name} became {values[name]:g} in epoch {epoch.epoch} of stage {epoch.stage!r}: "
+            "lower the learning rate of that stage or scale the views (scale='standard')"
+        )

@@ -94,6 +94,18 @@ def test_new_tables_are_read_as_those_of_the_fit(tmp_path):
     assert run("predict", tmp_path / "run", *data).stdout == known.stdout
 
 
+def test_arrays_are_read_though_the_fit_had_tables_with_a_column_of_ids(tmp_path):
+    for name, x in zip(("image", "text"), VIEWS, strict=True):
+        pd.DataFrame(x).add_prefix("f").assign(tag=IDS).to_csv(tmp_path / f"{name}.csv", index=False)
+    data = (tmp_path / "image.csv", tmp_path / "text.csv")
+    assert run("fit", *data, "--id", "tag", "-k", 3, "-o", tmp_path / "run", *QUICKLY).exit_code == 0
+    tables = run("predict", tmp_path / "run", *data)
+    assert run("predict", tmp_path / "run", save(tmp_path / "v.npz")).stdout == tables.stdout
+    (tmp_path / "text.csv").rename(tmp_path / "new_text.csv")
+    said = refusal(run("predict", tmp_path / "run", tmp_path / "new_text.csv"), 3)
+    assert "knows no view 'new_text', only image, text: name the files or arrays as in the fit" in said
+
+
 @pytest.mark.parametrize("verb", ["predict", "embed"])
 def test_targets_are_not_replaced_unless_asked(made, new, tmp_path, verb: str):
     target = tmp_path / "there.csv"

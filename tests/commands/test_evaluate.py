@@ -24,13 +24,18 @@ def test_all_metrics_and_the_recall_of_every_class(tmp_path):
     found = document(run("evaluate", labels, truth, "--json"))
     assert found["scores"] == scores(TRUTH, LABELS)
     assert found["classes"] == [
-        {"class": "common", "samples": 3, "recall": 2 / 3},
-        {"class": "other", "samples": 1, "recall": 1.0},
-        {"class": "rare", "samples": 2, "recall": 1.0},
+        {"class": "common", "samples": 3, "cluster": 0, "recall": 2 / 3},
+        {"class": "rare", "samples": 2, "cluster": 2, "recall": 1.0},
+        {"class": "other", "samples": 1, "cluster": 1, "recall": 1.0},
     ]
     shown = run("evaluate", labels, truth).stdout
-    for part in (*found["scores"], "common", "0.6667"):
+    for part in (*found["scores"], "share of samples", "common", "0.6667"):
         assert part in shown
+
+
+def test_a_class_without_a_cluster_is_shown(tmp_path):
+    labels, truth = write(tmp_path / "l.csv", [0, 0, 1]), write(tmp_path / "t.csv", ["a", "b", "c"])
+    assert "none" in run("evaluate", labels, truth).stdout
 
 
 def test_the_order_does_not_matter_where_there_are_ids(tmp_path):

@@ -3,6 +3,10 @@
 import csv
 import io
 import json
+import signal
+import subprocess
+import sys
+import time
 import zipfile
 
 import anndata
@@ -14,8 +18,9 @@ import pytest
 from scipy.io import savemat
 from tests.commands.running import IDS, QUICKLY, TRUTH, VIEWS, document, refusal, run, save
 
-from protocol_mvc import PROTOCOL
+from protocol_mvc import PROTOCOL, checkpoint
 from protocol_mvc.assignment import ClusterWarning, warn_of
+from protocol_mvc.checkpoint import Checkpoint
 
 NAMES = ("image", "text")
 FRAMES = [
@@ -159,8 +164,8 @@ def test_a_config_file_is_overridden_by_flags(tmp_path):
 def test_doubts_are_messages_and_under_strict_an_exit_code(tmp_path, monkeypatch):
     whole = PROTOCOL.fit
 
-    def doubtful(self, X, y=None):
-        whole(self, X)
+    def doubtful(self, X, y=None, **params):
+        whole(self, X, **params)
         warn_of(["Clusters [2] are doubtful."])
         return self
 
@@ -299,3 +304,70 @@ def test_wrong_words_are_usage_errors(tmp_path, monkeypatch, words, says: str):
     assert says in result.stderr
     assert document(run("fit", data, *words, "--json"))["error"]["code"] == 2
     assert not (tmp_path / "run").exists()
+
+
+class StopError(KeyboardInterrupt):
+    """Ctrl-C at a moment of our choice."""
+
+
+@pytest.fixture
+def stopped(tmp_path, monkeypatch):
+    """The arguments of a fit that was stopped after two epochs, and what it said."""
+    whole, told = Checkpoint.keep, []
+
+    def keep(self, state, *, final=False):
+        whole(self, state, final=final)
+        told.append(state)
+        if len(told) == 3:
+            raise StopError
+
+    data = save(tmp_path / "v.npz")
+    with monkeypatch.context() as patch:
+        patch.setattr(checkpoint, "EVERY", 0.0)
+        patch.setattr(Checkpoint, "keep", keep)
+        return data, fit(tmp_path, data, "--seed", 0)
+
+
+def test_ctrl_c_keeps_the_work_and_tells_how_to_go_on(tmp_path, stopped):
+    data, result = stopped
+    assert result.exit_code == 130
+    assert "--resume" in result.stderr.splitlines()[-1]
+    assert [path.name for path in (tmp_path / "run").iterdir()] == ["checkpoint"]
+    assert fit(tmp_path, data, "--seed", 0).exit_code == 2
+    assert "holds a fit that was stopped" in fit(tmp_path, data, "--seed", 0).stderr
+    assert fit(tmp_path, data, "--seed", 0, "--resume").exit_code == 0
+    assert not (tmp_path / "run" / "checkpoint").exists()
+    labels = (tmp_path / "run" / "labels.csv").read_bytes()
+    assert fit(tmp_path, data, "--seed", 0, "--force").exit_code == 0
+    assert (tmp_path / "run" / "labels.csv").read_bytes() == labels
+
+
+def test_a_stopped_fit_of_something_else_is_not_gone_on_with(tmp_path, stopped):
+    data, _ = stopped
+    result = fit(tmp_path, data, "--resume", "--seed", "5")
+    assert result.exit_code == 3
+    assert "had another random_state" in result.stderr
+    assert fit(tmp_path, data, "--force", "--seed", "5").exit_code == 0
+
+
+def test_other_verbs_tell_that_a_fit_was_stopped(tmp_path, stopped):
+    result = run("predict", tmp_path / "run", stopped[0], "-o", tmp_path / "l.csv")
+    assert result.exit_code == 5
+    assert "the fit was stopped" in result.stderr
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_signals_end_a_fit_in_order(tmp_path, number: signal.Signals, code: int):
+    data = save(tmp_path / "v.npz")
+    words = ["fit", data, "-k", "3", "-o", tmp_path / "run", *QUICKLY, "--set", "reconstruct_length=100000"]
+    command = [sys.executable, "-m", "protocol_mvc", *map(str, words)]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        assert process.stderr.readline().startswith("Fitting to")
+        time.sleep(1)
+        process.send_signal(number)
+        said = process.stderr.read()
+    assert process.returncode == code
+    assert said.startswith("Stopped; to go on: protocol-mvc fit ")
+    assert said.endswith("--resume\n")
+    assert "Traceback" not in said

@@ -46,6 +46,19 @@ def test_one_column_or_a_column_of_that_name(tmp_path, text: str, expected):
     assert read_labels(tmp_path / "l.csv").labels.tolist() == expected
 
 
+@pytest.mark.parametrize("header", ["id,label", ",segment", "customer,segment", "ID,kind", "name,Class"])
+def test_two_columns_are_ids_and_labels_whatever_they_are_called(tmp_path, header: str):
+    (tmp_path / "l.csv").write_text(f"{header}\ns1,a\ns2,b\n")
+    found = read_labels(tmp_path / "l.csv")
+    assert (found.labels.tolist(), found.ids) == (["a", "b"], ["s1", "s2"])
+
+
+@pytest.mark.parametrize("header", ["label,id", "kind,ID", "Class,name"])
+def test_known_names_go_before_the_order(tmp_path, header: str):
+    (tmp_path / "l.csv").write_text(f"{header}\na,s1\nb,s2\n")
+    assert read_labels(tmp_path / "l.csv").ids == ["s1", "s2"]
+
+
 @given(st.permutations(range(6)), st.integers(1, 6))
 def test_ids_decide_and_not_the_order(order: list[int], kept: int):
     names, truth = [f"s{i}" for i in range(6)], np.arange(6) * 10
@@ -75,8 +88,10 @@ def test_a_sample_without_truth_is_named():
     [
         ("l.csv", b"", "the file is empty"),
         ("l.csv", b"label\n", "no label below it"),
-        ("l.csv", b"id,kind\na,1\n", "(id, kind) is called 'label'"),
-        ("l.csv", b"name,label\na,1\n", "is called 'id'"),
+        ("l.csv", b"id,kind,size\na,1,2\n", "(id, kind, size) is called 'label'"),
+        ("l.csv", b"name,label,size\na,1,2\n", "is called 'id'"),
+        ("l.csv", b"a,x\nb,y\nc,x\n", "its first line is a sample"),
+        ("l.csv", b"a,7\nb,8\n", "its first line is a sample"),
         ("l.csv", b"id,label\na,1\nb,\n", "line 3 has nothing in column 2"),
         ("l.csv", b"id,label\na,1\nb\n", "line 3 has nothing in column 2"),
         ("l.csv", b"id,label\na,1\na,2\n", "id 'a' occurs twice"),

@@ -1,6 +1,7 @@
 """A look counts what is there, in full and sparse matrices alike, and sees groups of unequal size."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -8,7 +9,15 @@ from scipy.sparse import csr_array
 from tests.examples import blobs, with_gaps
 
 from protocol_mvc.commands import look
-from protocol_mvc.commands.look import notes, quick_sizes, sample_facts, size, stored_bytes, view_facts
+from protocol_mvc.commands.look import (
+    forgotten_ids,
+    notes,
+    quick_sizes,
+    sample_facts,
+    size,
+    stored_bytes,
+    view_facts,
+)
 from protocol_mvc.data import as_views
 
 X = np.array([[0.0, 5, 1], [2, 5, 0], [0, 5, 1], [np.nan] * 3, [0, 5, 1]])
@@ -60,6 +69,16 @@ def test_notes_tell_what_is_odd(monkeypatch):
     assert "A fit may take 2 KB of memory, but this machine has 1 KB." in notes(
         each, samples | {"fit_bytes": 2000}
     )
+
+
+def test_a_number_that_names_the_samples_is_no_feature():
+    a = pd.DataFrame({"customer": [7, 3, 5], "size": [1.5, 2, 3], "rank": [1, 2, 3]})
+    b = pd.DataFrame({"customer": [3, 5, 7], "size": [1, 1, 2]})
+    (said,) = forgotten_ids(as_views({"a": a, "b": b}))
+    assert "--id customer" in said
+    assert forgotten_ids(as_views({"a": a})) == []
+    assert forgotten_ids(as_views({"a": a, "b": b.drop(columns="customer")})) == []
+    assert forgotten_ids(as_views([X, Y])) == []
 
 
 @pytest.mark.parametrize(

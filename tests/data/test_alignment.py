@@ -62,3 +62,8 @@ def test_frames_without_a_common_id_are_refused():
     first, second = pd.DataFrame({"a": [1.0, 2.0]}), pd.DataFrame({"b": [1.0, 2.0]}, index=["x", "y"])
     with pytest.raises(ValueError, match="shares no id"):
         align_frames({"first": first, "second": second})
+
+
+def test_an_empty_frame_is_named():
+    with pytest.raises(ValueError, match=r"View 'b'.*0 sample"):
+        as_views({"a": pd.DataFrame({"x": [1.0]}), "b": pd.DataFrame({"y": []}, dtype=float)})

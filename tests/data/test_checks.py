@@ -70,6 +70,11 @@ def test_other_tables_become_numeric_arrays(x):
         (np.array([["2020-01-01"]], dtype="datetime64[D]"), ValueError, "datetime64"),
         (np.array([[{"foo": "bar"}]], dtype=object), TypeError, "argument must be .* string.* number"),
         ([[1, 2], [3]], ValueError, "inhomogeneous"),
+        ([[10**400]], ValueError, "dtype object"),
+        (np.ones((2, 2), dtype=np.longdouble), ValueError, "has dtype float128|has dtype float96|longdouble"),
+        (torch.ones(2, 2, dtype=torch.bfloat16), TypeError, "BFloat16"),
+        (torch.eye(2).to_sparse(), TypeError, "dense"),
+        (range(10**15), MemoryError, "more memory than there is"),
     ],
 )
 def test_everything_else_is_refused_by_name_of_the_view(bad, kind, message):
@@ -115,3 +120,38 @@ def test_row_slices_cover_all_rows_in_bounded_steps(monkeypatch, make):
 def test_masked_arrays_are_refused():
     with pytest.raises(ValueError, match="View 'a' is a masked array"):
         as_matrix(np.ma.masked_array(np.ones((2, 2)), np.eye(2, dtype=bool)), "a")
+
+
+@pytest.mark.parametrize(
+    "bad", [np.ones(500), np.ones((2, 2, 2)), np.full((2, 2), "x\ny"), [["x" * 9000]]], ids=range(4)
+)
+def test_refusals_are_one_short_line(bad):
+    with pytest.raises(ValueError, match="View 'eyes'") as caught:
+        as_matrix(bad, "eyes")
+    assert len(str(caught.value).splitlines()) == 1
+    assert len(str(caught.value)) < 400
+
+
+def sparse_parts(**changes: Any) -> csr_array[Any, tuple[int, int]]:
+    matrix = csr_array(np.eye(3))
+    for name, value in changes.items():
+        setattr(matrix, name, np.asarray(value))
+    return matrix
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        {"indices": [0, 1, 10**6]},
+        {"indices": [0, -1, 2]},
+        {"indptr": [0, 1, 2, 10**6]},
+        {"indptr": [0, 2, 1, 3]},
+        {"indptr": [1, 1, 2, 3]},
+        {"indptr": [0, 3]},
+        {"data": [1.0]},
+    ],
+    ids=str,
+)
+def test_sparse_matrices_that_lead_out_of_themselves_are_refused(parts):
+    with pytest.raises(ValueError, match="View 'a' is a sparse matrix with cells outside of itself"):
+        as_matrix(sparse_parts(**parts), "a")

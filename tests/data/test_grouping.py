@@ -1,8 +1,11 @@
 """One table, several views."""
 
+from itertools import count
+
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from scipy.sparse import csr_array
 
 from protocol_mvc.data.grouping import split_columns
@@ -43,6 +46,15 @@ def test_neighbouring_columns_share_memory(group):
         ({"a": []}, "'a' selects no column"),
         ({"a": (3, 3)}, "'a' selects no column"),
         ({"a": 3}, "'a' is 3"),
+        ({"a": (0, 10**12)}, "'a' asks for column 5"),
+        ({"a": range(10**15)}, "'a' asks for column 5"),
+        ({"a": count()}, "'a' asks for column 5"),
+        ({"a": (0, 1.5)}, r"'a' is \(0, 1\.5\)"),
+        ({"a": slice("x")}, r"'a' is slice\(None, 'x', None\)"),
+        ({"a": [1.5]}, "'a' asks for column 1.5"),
+        ({"a": [None]}, "'a' asks for column None"),
+        ({"a": np.array(3)}, r"'a' is array\(3\)"),
+        ({"a": [np.eye(2)]}, r"'a' asks for column array\(\[\[1., 0.\], \[0., 1.\]\]\), but"),
         ({"a": "b"}, "'a' is 'b'"),
     ],
 )
@@ -51,6 +63,7 @@ def test_bad_groups_are_named(groups, message):
         split_columns(X, groups)
 
 
-def test_groups_that_are_no_list_are_refused():
+@pytest.mark.parametrize("groups", [5, None, np.array(3), torch.tensor(3)], ids=str)
+def test_groups_that_are_no_list_are_refused(groups):
     with pytest.raises(ValueError, match="list of column groups"):
-        split_columns(np.ones((2, 3)), 5)  # type: ignore[arg-type]
+        split_columns(np.ones((2, 3)), groups)

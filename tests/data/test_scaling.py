@@ -9,7 +9,14 @@ from scipy.sparse import csr_array, random_array
 from sklearn.feature_extraction.text import TfidfTransformer
 from sklearn.preprocessing import MinMaxScaler, StandardScaler, normalize
 
-from protocol_mvc.data.scaling import SCALINGS, apply_scaling, fit_scaling, fit_scalings, scaled_rows
+from protocol_mvc.data.scaling import (
+    SCALINGS,
+    ViewWarning,
+    apply_scaling,
+    fit_scaling,
+    fit_scalings,
+    scaled_rows,
+)
 from protocol_mvc.data.views import as_views
 
 KINDS = SCALINGS[1:]
@@ -127,6 +134,7 @@ IMAGES = RNG.integers(0, 256, (60, 150)) * (RNG.random((60, 150)) < 0.08)
         (IMAGES, "range"),
         (RNG.random((60, 20)), "range"),
         (RNG.normal(size=(60, 20)) * np.logspace(0, 4, 20), "standard"),
+        (RNG.normal(size=(60, 20)), "standard"),  # an embedding: one unit, but around a mean
         (np.column_stack([RNG.random(60), 1e4 * RNG.random(60)]), "standard"),
         (RNG.random((60, 20)) + 100 * np.arange(20), "standard"),
         (random_array((60, 150), density=0.05, rng=0) * np.logspace(0, 3, 150), "l2"),
@@ -137,7 +145,7 @@ def test_auto_knows_the_data(x, kind):
 
 
 def test_spec_by_list_and_by_name():
-    views = as_views({"a": [[1.0], [2.0]], "b": [[1.0], [2.0]]})
+    views = as_views({"a": [[0.0], [2.0]], "b": [[1.0], [2.0]]})
     assert [s.kind for s in fit_scalings(views, "l2")] == ["l2", "l2"]
     assert [s.kind for s in fit_scalings(views, ["l2", "none"])] == ["l2", "none"]
     assert [s.kind for s in fit_scalings(views, {"b": "none"})] == ["range", "none"]
@@ -155,3 +163,19 @@ def test_spec_by_list_and_by_name():
 def test_bad_specs_are_named(spec, message):
     with pytest.raises(ValueError, match=message):
         fit_scalings(as_views({"a": [[1.0], [2.0]], "b": [[1.0], [-2.0]]}), spec)
+
+
+@pytest.mark.parametrize(
+    "spec", [5, None, np.array("l2"), ["l2", None], [["l2"], "l2"], {"view_0": 3}], ids=str
+)
+def test_specs_that_are_none_are_refused(spec):
+    with pytest.raises(ValueError, match=r"(Scaling is|Unknown scaling) .*: (name|use) one of"):
+        fit_scalings(as_views([np.ones((3, 1)), np.ones((3, 1))]), spec)
+
+
+@pytest.mark.parametrize("kind", ["auto", "none", "standard"])
+def test_a_view_that_tells_nothing_is_named(kind: str):
+    views = as_views({"flat": np.full((4, 3), 7.0), "other": np.arange(8.0).reshape(4, 2)})
+    with pytest.warns(ViewWarning, match="View 'flat' is the same in all samples") as caught:
+        fit_scalings(views, kind)
+    assert len(caught) == 1

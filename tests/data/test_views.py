@@ -1,6 +1,7 @@
 """The container: many ways in, rows like an array's, scikit-learn's tools around it."""
 
 import pickle
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -246,3 +247,34 @@ def test_other_estimators_see_the_stacked_matrix(views):
     )
     with pytest.raises(ValueError, match="NaN"):
         KMeans(2).fit(views)
+
+
+def test_lists_that_hold_themselves_are_refused():
+    endless: list[Any] = []
+    endless.append(endless)
+    deep: list[Any] = []
+    for _ in range(10**5):
+        deep = [deep]
+    for X in (endless, deep):
+        with pytest.raises(ValueError, match="View 'view_0'"):
+            as_views(X)
+
+
+@pytest.mark.parametrize("make", [np.asarray, csr_array])
+@pytest.mark.parametrize(
+    "key", [None, "a", 1.5, [0.5], 10**400, np.zeros((2, 2), dtype=int), {}, [[1], [2, 3]]]
+)
+def test_rows_are_whole_numbers(make, key):
+    views = as_views([make(np.ones((3, 2)))])
+    with pytest.raises(IndexError, match="chosen by whole numbers or by True and False"):
+        views[key]
+
+
+def test_the_line_about_views_stays_a_line():
+    assert repr(as_views({"a\nb" + "x" * 100: np.ones((2, 1))})).startswith("Views(n_samples=2, dims={a bxxx")
+
+
+@pytest.mark.parametrize("key", [(), (0, 1), (0, np.arange(3)), (slice(None), slice(1))], ids=range(4))
+def test_columns_are_not_chosen_by_index(key):
+    with pytest.raises(IndexError, match="indexed by sample only"):
+        as_views([np.ones((3, 2))])[key]

@@ -3,6 +3,7 @@
 import contextlib
 import os
 import sys
+from typing import Any
 
 import numpy as np
 import pytest
@@ -181,3 +182,22 @@ def test_reading_changes_nothing(tmp_path):
     before = {file.name: file.read_bytes() for file in path.iterdir()}
     read(path)
     assert {file.name: file.read_bytes() for file in path.iterdir()} == before
+
+
+def test_a_file_given_twice_is_told(tmp_path):
+    frame("a").to_csv(tmp_path / "a.csv")
+    with pytest.raises(ValueError, match="two files would make a view 'a'"):
+        read([tmp_path / "a.csv"] * 3)
+
+
+def test_a_pipe_is_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "a.npz")
+    with pytest.raises(ValueError, match="is no file"):
+        read(tmp_path / "a.npz")
+
+
+def test_names_from_files_command_no_terminal(tmp_path):
+    arrays: dict[str, Any] = {"\x1b[31m\nred": np.ones(3)}
+    np.savez(tmp_path / "set.npz", **arrays)
+    with pytest.raises(ValueError, match=r"only \\x1b\[31m red float64 \(3,\)\.$"):
+        read(tmp_path / "set.npz")

@@ -75,3 +75,11 @@ def test_numbers_come_back_to_the_bit(x):
     with folder() as place:
         pd.DataFrame(x, columns=["a", "b"]).to_csv(place / "t.csv", index=False)
         np.testing.assert_array_equal(read_table(place / "t.csv", []).to_numpy(float), x)
+
+
+def test_parquet_that_unfolds_without_end_is_refused(tmp_path, monkeypatch):
+    pd.DataFrame({"a": np.zeros(10**6)}).to_parquet(tmp_path / "a.parquet")
+    assert (tmp_path / "a.parquet").stat().st_size < 8000
+    monkeypatch.setattr("protocol_mvc.formats.guards.SMALL", 2**10)
+    with pytest.raises(Refusal, match="made to exhaust memory"):
+        read_table(tmp_path / "a.parquet", [])

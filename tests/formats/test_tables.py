@@ -17,7 +17,7 @@ def put(place, **texts: str):
     return place
 
 
-@pytest.mark.parametrize("key", ["id", "ID", "sample", "cell", "barcode", "index", None, "my id"])
+@pytest.mark.parametrize("key", ["id", "ID", "sample", "cell", "barcode", "Index", None, "my id"])
 def test_the_column_of_ids_has_many_names(tmp_path, key):
     for name in "ab":
         frame(name).rename_axis(key).to_csv(tmp_path / f"{name}.csv")

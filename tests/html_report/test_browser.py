@@ -42,6 +42,17 @@ def report(tmp_path_factory) -> Path:
 
 
 @pytest.fixture(scope="module")
+def long_names(tmp_path_factory) -> Path:
+    """A report in which nothing that has a name has a short one."""
+    views, truth = blobs((60, 20, 9))
+    X = {f"{'view_without_a_blank_' * 9}{v}": x for v, x in enumerate(views)}
+    path = tmp_path_factory.mktemp("report") / "long.html"
+    ids, classes = [f"{'path/' * 60}{i}" for i in range(89)], [f"{'class_' * 40}{t}" for t in truth]
+    given: dict[str, Any] = {"command": "x" * 999, "source": "folder/" * 99}
+    return write_report(tiny().fit(X), X, path, ids=ids, truth=classes, **given)
+
+
+@pytest.fixture(scope="module")
 def browser(tmp_path_factory):
     with Chromium(tmp_path_factory.mktemp("profile")) as chromium:
         yield chromium
@@ -184,6 +195,13 @@ def test_the_histogram_of_one_cluster(page):
     page.press("ArrowDown")
     assert sum(page.run(counts)) == int(page.text("[data-cluster='1'] span"))
     assert "cluster 1" in page.text("#histogram caption")
+
+
+@pytest.mark.parametrize("width", SIZES.values())
+def test_long_names_do_not_widen_the_page(browser, long_names, width: int):
+    browser.open(long_names, width=width)
+    browser.run("document.querySelectorAll('details').forEach(part => { part.open = true; })")
+    assert browser.run("document.documentElement.scrollWidth") <= width
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])

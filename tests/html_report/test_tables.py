@@ -13,7 +13,6 @@ from protocol_mvc.html_report.tables import (
     cluster_rows,
     doubt_rows,
     histogram,
-    small_rows,
     view_rows,
 )
 
@@ -28,14 +27,6 @@ def test_every_cluster_has_a_row_and_the_longest_bar_is_full(labels):
     assert sum(row.share for row in rows) == pytest.approx(1)
     assert max(max(row.bar, row.mark) for row in rows) == pytest.approx(1)
     assert all((row.confidence is None) == (row.size == 0) for row in rows)
-
-
-def test_the_smallest_come_first_with_their_best_view():
-    chances = np.array([[0.9, 0.8, 0.7, np.nan], [0.5, 0.9, np.nan, np.nan]])
-    rows = small_rows(sized([9, 7, 5, 1, 0, 0, 0], prior=np.full(4, 0.25)), chances)
-    assert [(row.cluster.number, row.view, row.chance) for row in rows] == [(3, None, None)]
-    (row,) = small_rows(sized([9, 7]), chances[:, :2])
-    assert (row.cluster.number, row.view, row.chance, row.chances) == (1, "view_1", 0.9, [0.8, 0.9])
 
 
 def test_views_by_hand():

@@ -10,7 +10,7 @@ from tests.html_report.made import made, sized
 
 from protocol_mvc import Stability, as_views
 from protocol_mvc.html_report.facts import Facts
-from protocol_mvc.html_report.verdict import verdict
+from protocol_mvc.html_report.verdict import headline, verdict
 
 
 def text(facts: Facts) -> str:
@@ -45,7 +45,7 @@ def test_sentences_are_whole_and_hold_no_senseless_number(facts):
 def test_the_shares_and_counts_are_those_of_the_samples(facts):
     said = text(facts)
     unsure = int((facts.confidence < 0.5).sum())
-    assert f"below 0.5, {unsure} sample" in said
+    assert (f", {unsure} sample" in said and "(below 0.5)" in said) or ("about none" in said and unsure == 0)
     assert ("No cluster is doubtful" in said) == (not facts.doubtful)
     assert ("empty" in said) == bool(facts.empty)
     assert ("too few to be believed" in said) == bool(facts.tiny)
@@ -66,14 +66,14 @@ def test_by_hand():
             False,
         ),
         (
-            "One cluster is rare, with fewer than half of an equal part (which would be 33.3 samples): "
+            "One cluster is rare, with less than half of an equal share (which is 33.3 samples): "
             "cluster 2 (10 samples, 10.0%).",
             False,
         ),
         ("The sizes that the method perceived are those of the labels.", False),
         (
-            "The model is sure of 60.0% of the samples (confidence above 0.9) and in doubt about 10.0% "
-            "(below 0.5, 10 samples).",
+            "The model is sure of 60.0% of the samples (confidence above 0.9) and in doubt about 10.0%, "
+            "10 samples (below 0.5).",
             False,
         ),
         (
@@ -85,6 +85,29 @@ def test_by_hand():
         ("The samples are seen from 2 views: view_0 (2 features) and view_1 (3 features).", False),
         ("No sample lacks a view.", False),
     ]
+
+
+@given(any_facts())
+def test_the_headline_tells_what_was_found_and_counts_the_cautions(facts):
+    said, cautions = headline(facts), sum(sentence.caution for sentence in verdict(facts))
+    assert re.match(r"[\d,]+ samples? in (one|\d+) cluster", said)
+    assert (f"{cautions} cautions" in said) == (cautions > 1)
+    assert ("the caution below" in said) == (cautions == 1)
+    assert ("speaks against" in said) == (cautions == 0)
+    assert ("rare" in said) == (bool(facts.rare) and len(facts.filled) > 1)
+
+
+def test_headlines_by_hand():
+    facts = sized([60, 9], prior=np.array([60, 9]) / 69)
+    assert headline(facts) == (
+        "69 samples in 2 clusters of unequal size, one of them rare. Nothing that was measured speaks "
+        "against them; whether other fits find the same was not."
+    )
+    assert headline(sized([60, 60], stability=stable(sized([60, 60]), 0.9))) == (
+        "120 samples in 2 clusters of equal size. Other fits found the same, and nothing else speaks against "
+        "them."
+    )
+    assert headline(sized([9])).startswith("9 samples in one cluster. Nothing")
 
 
 @pytest.mark.parametrize(

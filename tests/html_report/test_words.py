@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from protocol_mvc.html_report.words import (
     clusters,
     counted,
+    inequality,
     listing,
     percent,
     short_percent,
@@ -75,4 +76,15 @@ def test_clusters_are_named_by_number_with_their_notes():
 @given(st.text(max_size=300))
 def test_long_texts_are_cut_and_short_ones_are_not(text):
     cut = shortened(text)
-    assert cut == text if len(text) <= 100 else cut == text[:99] + "…"
+    assert cut == (text if len(text) <= 100 else f"{text[:50]}…{text[-49:]}")
+
+
+def test_larger_ratios_are_never_called_more_equal():
+    said = [inequality(ratio) for ratio in (1, 1.4, 2, 9, 1e6)]
+    assert said == [
+        "of equal size",
+        "of nearly equal size",
+        "of somewhat unequal size",
+        "of unequal size",
+        "of very unequal size",
+    ]

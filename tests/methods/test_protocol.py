@@ -9,7 +9,7 @@ from tests.examples import TINY, TINY_PAPER, blobs, seeded, source, twins, with_
 from torch.nn import functional
 
 from protocol_mvc import assignment, cooccurrence, pairing
-from protocol_mvc.data.batches import BLOCK, Batch
+from protocol_mvc.data.batches import BLOCK, Batch, Source
 from protocol_mvc.methods.base import infer_all
 from protocol_mvc.methods.protocol import Protocol
 from protocol_mvc.nn.seeded import build
@@ -391,13 +391,19 @@ class TestCodes:
         assert bool(method()._codes(source(views)).isfinite().all())
 
 
+def trusted(protocol: Protocol, data: Source, seed: int = 0) -> PotLabels:
+    """What a round begins with, as the labels that are learned first."""
+    found = protocol.perceive(data, seeded(seed))
+    assert found is not None
+    return protocol._trusted(found)
+
+
 class TestPerceived:
     @pytest.mark.parametrize("twin", [False, True])
-    def test_the_assignment_is_returned_as_labels(self, twin: bool):
+    def test_the_assignment_becomes_labels_to_learn(self, twin: bool):
         protocol, data = method().requires_grad_(False), source(VIEWS)
         protocol.twins.fill_(twin)
-        labels = protocol.perceive(data, seeded(3))
-        assert labels is not None
+        labels = trusted(protocol, data, 3)
         seed = draw_seed(seeded(3))
         if twin:
             expected = assignment.perceive(protocol._codes(data).numpy(), K, seed, 2)
@@ -409,28 +415,25 @@ class TestPerceived:
         torch.testing.assert_close(protocol.prior, (sizes + 1) / (90 + K))
         torch.testing.assert_close(labels.log_frequency, protocol.prior.log())
 
-    def test_prototypes_are_the_means_of_the_features_even_where_codes_were_perceived(self):
+    def test_prototypes_are_the_means_of_the_features_even_where_codes_were_trusted(self):
         protocol, data = method(), source(VIEWS)
         protocol.twins.fill_(True)
         h = infer_all(protocol, data).embedding.unflatten(1, (2, TINY.feature))
-        labels = protocol.perceive(data, seeded())
-        assert labels is not None
+        labels = trusted(protocol, data)
         for cluster, prototype in enumerate(protocol.network.classifier.prototypes):
             mean = h[labels.hard == cluster].mean((0, 1))
             torch.testing.assert_close(prototype, functional.normalize(mean, dim=0))
 
     def test_labels_live_where_the_method_lives(self):
         protocol = method()
-        labels = protocol.perceive(source(VIEWS), seeded())
-        assert labels is not None
+        labels = trusted(protocol, source(VIEWS))
         assert {part.device for part in labels} == {protocol.prior.device}
         assert labels.soft.dtype == labels.log_frequency.dtype == protocol.prior.dtype
         assert labels.hard.dtype == torch.int64
 
     def test_they_are_labels_that_a_step_learns(self):
         protocol = method()
-        labels = protocol.perceive(source(VIEWS), seeded())
-        assert labels is not None
+        labels = trusted(protocol, source(VIEWS))
         losses = protocol.rebalance(batches()[0], 0.0, labels)
         assert all(bool(value.isfinite()) for value in losses.values())
         assert touched(protocol, losses) == ALL_PARTS
@@ -447,8 +450,11 @@ class TestTrust:
         begun = stage.begin(source(VIEWS), seeded())
         for progress in (0.0, 0.3, 0.5, 1.0):
             context = stage.prepare(source(VIEWS), seeded(), progress, begun)
-            assert (context is begun) == (progress < trust)
-            if context is not begun:
+            if progress < trust:
+                assert isinstance(begun, torch.Tensor)
+                assert torch.equal(context.hard, begun)
+                assert torch.equal(context.soft, functional.one_hot(begun, K).to(context.soft))
+            else:
                 assert isinstance(context, PotLabels if scope == "all" else float)
 
     def test_where_nothing_was_perceived_nothing_is_trusted(self):

@@ -113,3 +113,7 @@ def test_every_fault_is_one_sentence_about_the_file(error):
 def test_faults_of_the_program_are_not_hidden():
     with pytest.raises(AssertionError), refusing(Path("m"), "do something"):
         raise AssertionError
+
+
+def test_messages_are_one_printable_line():
+    assert str(ModelFileError("a\n\x1b[31mb")) == "a \\x1b[31mb"

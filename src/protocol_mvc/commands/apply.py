@@ -11,13 +11,22 @@ import typer
 
 from protocol_mvc import formats
 from protocol_mvc.assessment import Stability, stability
-from protocol_mvc.commands.files import Data, IdColumn, Source, ViewKeys, check_target, read_data, source_of
+from protocol_mvc.atomic import replacing
+from protocol_mvc.commands.files import (
+    Data,
+    IdColumn,
+    Source,
+    ViewKeys,
+    are_tables,
+    check_target,
+    read_data,
+    source_of,
+)
 from protocol_mvc.commands.folders import REPORT, Run, RunFolder, check_same, open_run
 from protocol_mvc.commands.output import Document, Force, Json, Quiet, Voice
 from protocol_mvc.commands.settings import Device
 from protocol_mvc.data import Views
 from protocol_mvc.estimator import PROTOCOL
-from protocol_mvc.formats.atomic import replacing
 from protocol_mvc.formats.results import label_columns, write_table
 from protocol_mvc.html_report import write_report
 
@@ -52,9 +61,11 @@ def predict(
 ) -> Document:
     """Label the samples of DATA, which may lack views, with the model of a run.
 
+    Views are known by name, so files of one view are called as in the fit.
+
     Examples:
       $ protocol-mvc predict run new.npz -o labels.csv
-      $ protocol-mvc predict run new_image.csv new_text.csv -o labels.parquet
+      $ protocol-mvc predict run new/image.csv new/text.csv -o labels.parquet
       $ protocol-mvc predict run new.npz | head
     """
     voice = Voice(as_json, quiet)
@@ -62,7 +73,7 @@ def predict(
     model, new = _opened(run, data, views, id_column, device)
     proba = model.predict_proba(new)
     labels = proba.argmax(1)
-    document = {"samples": len(new), "sizes": np.bincount(labels, minlength=model.n_clusters)}
+    document = {"samples": len(new), "sizes": np.bincount(labels, minlength=proba.shape[1])}
     if output != STDOUT:
         formats.write_labels(output, new.ids, labels, proba, overwrite=force)
         voice.tell(f"Labels of {len(new)} samples: {output}")
@@ -155,11 +166,22 @@ def _opened(
     opened = open_run(run)
     fitted = opened.source or Source(paths=[])
     model = PROTOCOL.load(opened.model, device or "auto")
-    source = source_of(data, views or fitted.views, id_column or fitted.id)
-    if fitted.truth is not None:  # a column of classes is no feature, if the new data have it too
+    source = source_of(data, views or fitted.views, id_column or (fitted.id if are_tables(data) else None))
+    found = _read_new(source, fitted.truth)
+    unknown = [name for name in found.names if name not in model.view_names_]
+    if unknown:
+        raise ValueError(
+            f"{', '.join(data)}: the model knows no view {unknown[0]!r}, only "
+            f"{', '.join(model.view_names_)}: name the files or arrays as in the fit."
+        )
+    return model, found
+
+
+def _read_new(source: Source, truth: str | None) -> Views:
+    if truth is not None:  # a column of classes is no feature, if the new data have it too
         with suppress(ValueError):
-            return model, read_data(source.model_copy(update={"truth": fitted.truth})).views
-    return model, read_data(source).views
+            return read_data(source.model_copy(update={"truth": truth})).views
+    return read_data(source).views
 
 
 def _source_of_run(run: Run, data: list[str]) -> Source:

@@ -34,6 +34,8 @@ def convert(
     """
     if out.exists() and not force:
         raise typer.BadParameter(f"{out} is there already: choose another name, or add --force")
-    formats.convert(sources, out, views=views or None, id_column=id_column, truth=truth, overwrite=force)
+    formats.convert(
+        sources, out, views=views or None, id_column=id_column, truth=truth, guarded=True, overwrite=force
+    )
     Voice(as_json, quiet).tell(f"Written: {out}")
     return {"output": out}

@@ -1,14 +1,16 @@
 """The verb `evaluate`: labels beside the truth."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
+import numpy.typing as npt
 import typer
 
 from protocol_mvc import metrics
 from protocol_mvc.commands.labels import KINDS, match, read_labels
 from protocol_mvc.commands.output import Document, Json, Quiet, Voice, table
+from protocol_mvc.html_report.comparison import SCORES
 
 
 def evaluate(
@@ -17,24 +19,40 @@ def evaluate(
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> Document:
-    """Compare LABELS with TRUTH: every metric, and the recall of each class.
+    """Compare LABELS with TRUTH: every metric, and what became of each class.
 
-    Files with the columns id and label are matched by id, those of a single column by position.
+    Files with a column of ids and one of labels are matched by id, those of a single column by position. The
+    columns are called id and label or, if a file has no others, anything in this order.
 
     Examples:
       $ protocol-mvc evaluate run/labels.csv truth.csv
       $ protocol-mvc evaluate labels.npy truth.npy --json
     """
     found, true = match(read_labels(labels), read_labels(truth))
-    scores = metrics.scores(true, found)
-    hits, sizes, _ = metrics.matched(true, found)
-    classes = [
-        {"class": name, "samples": n, "recall": hit / n}
-        for name, n, hit in zip(np.unique(true).tolist(), sizes, hits, strict=True)
-    ]
-    rows = ((c["class"], c["samples"], f"{c['recall']:.4f}") for c in classes)
+    scores, classes = metrics.scores(true, found), _classes(true, found)
+    shown = ((name, f"{value:.4f}", SCORES[name][1]) for name, value in scores.items())
+    rows = (
+        (c["class"], c["samples"], "none" if c["cluster"] is None else c["cluster"], f"{c['recall']:.4f}")
+        for c in classes
+    )
     Voice(as_json, quiet).show(
-        table(f"{len(found)} samples", ("metric", "value"), ((k, f"{v:.4f}") for k, v in scores.items())),
-        table("Classes", ("class", "samples", "recall"), rows),
+        table(f"{len(found)} samples", ("metric", "value", "what it is"), shown),
+        table("Classes, the largest first", ("class", "samples", "matched cluster", "recall"), rows),
     )
     return {"samples": len(found), "scores": scores, "classes": classes}
+
+
+def _classes(true: npt.NDArray[Any], found: npt.NDArray[Any]) -> list[Document]:
+    """Every class with the cluster that it is matched with, the largest first."""
+    names, clusters = np.unique(true), np.unique(found)
+    partner = metrics.match(metrics.contingency(true, found))
+    hits, sizes, _ = metrics.matched(true, found)
+    return [
+        {
+            "class": names[i].item(),
+            "samples": int(sizes[i]),
+            "cluster": clusters[partner[i]].item() if partner[i] >= 0 else None,
+            "recall": float(hits[i] / sizes[i]),
+        }
+        for i in np.argsort(-sizes, kind="stable")
+    ]

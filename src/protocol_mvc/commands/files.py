@@ -11,11 +11,15 @@ from protocol_mvc import formats
 from protocol_mvc.cli_options import known
 from protocol_mvc.commands.labels import KINDS, Labelled, match, read_labels
 from protocol_mvc.data import Views, load, names
+from protocol_mvc.formats.reading import TABLE_FILES
 
 Data = Annotated[
     list[str],
     typer.Argument(
-        metavar="DATA", help="Files or a folder, or @name of a known data set.", show_default=False
+        metavar="DATA",
+        help="Files (.csv, .parquet, .npz, .npy, .h5mu, .mat, ...), a folder, or @name of a known data set. "
+        "Of tables every file is a view, and a row that it lacks is a missing view.",
+        show_default=False,
     ),
 ]
 ViewKeys = Annotated[
@@ -23,7 +27,10 @@ ViewKeys = Annotated[
     typer.Option("--view", metavar="KEY", help="A view to take, such as an array's name; may be repeated."),
 ]
 IdColumn = Annotated[
-    str | None, typer.Option("--id", metavar="COLUMN", help="Column that names the samples.")
+    str | None,
+    typer.Option(
+        "--id", metavar="COLUMN", help="Column of tables that names the samples; else id, sample, ..."
+    ),
 ]
 Truth = Annotated[
     str | None,
@@ -69,11 +76,20 @@ def read_data(source: Source) -> Loaded:
         views, truth = _known_set(source)
     else:
         column = None if apart else source.truth
-        views, truth, _ = formats.read(source.paths, views=source.views, id_column=source.id, truth=column)
+        views, truth, _ = formats.read(
+            source.paths, views=source.views, id_column=source.id, truth=column, guarded=True
+        )
     if apart is not None:
         own = Labelled(views.ids, [str(name) for name in views.ids], ", ".join(source.paths))
         truth = match(own, read_labels(Path(apart)))[1]
     return Loaded(views, truth)
+
+
+def are_tables(data: list[str]) -> bool:
+    """Whether the words name tables, which alone have a column of ids."""
+    first = Path(data[0])
+    files = list(first.iterdir()) if first.is_dir() else [first]
+    return any(file.suffix.lower() in TABLE_FILES for file in files)
 
 
 def _is_label_file(word: str) -> bool:

@@ -2,8 +2,11 @@
 
 import os
 import shlex
+import shutil
 import time
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -23,7 +26,8 @@ from protocol_mvc.commands.files import (
     read_data,
     source_of,
 )
-from protocol_mvc.commands.folders import check_folder, write_run
+from protocol_mvc.commands.folders import CHECKPOINT, check_folder, write_run
+from protocol_mvc.commands.look import forgotten_ids
 from protocol_mvc.commands.output import Document, DoubtError, Force, Json, Quiet, Voice, table
 from protocol_mvc.commands.settings import (
     Changes,
@@ -36,14 +40,22 @@ from protocol_mvc.commands.settings import (
     make_model,
 )
 from protocol_mvc.data import Views, data_hash
+from protocol_mvc.data.scaling import ViewWarning
 from protocol_mvc.estimator import PROTOCOL
 from protocol_mvc.formats.results import ANNOTATED
 from protocol_mvc.html_report.facts import Facts, gather
 from protocol_mvc.html_report.verdict import verdict
+from protocol_mvc.lock import locked
+from protocol_mvc.training import DivergenceWarning
+
+DOUBTS = (ClusterWarning, DivergenceWarning, ViewWarning)
 
 Folder = Annotated[Path, typer.Option("--output", "-o", metavar="RUN", help="Folder of the run.")]
 WriteBack = Annotated[
     Path | None, typer.Option(metavar="FILE", help="Also write a copy of the .h5mu or .h5ad with the labels.")
+]
+Resume = Annotated[
+    bool, typer.Option("--resume", help="Go on with a fit that was stopped, if RUN holds one.")
 ]
 Strict = Annotated[
     bool, typer.Option("--strict", help="Exit code 4 if something speaks against the clusters.")
@@ -64,11 +76,15 @@ def fit(
     device: Device = None,
     write_back: WriteBack = None,
     strict: Strict = False,
+    resume: Resume = False,
     force: Force = False,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> Document:
     """Learn the clusters of DATA and write a run: the model, the labels and what was done.
+
+    The state is kept in RUN every few seconds: after Ctrl-C, a kill or a power cut, the same command with
+    --resume goes on, to the same result.
 
     Examples:
       $ protocol-mvc fit views.npz -k 10 -o run
@@ -79,12 +95,18 @@ def fit(
     settings = chosen_settings(config, changes, n_clusters=clusters, seed=seed, device=device)
     model = make_model(settings, verbose=not quiet)
     source = source_of(data, views, id_column, truth)
-    check_folder(output, force)
+    check_folder(output, force, resume)
     if write_back is not None:
         _check_write_back(source, write_back, force)
+    context.with_resource(locked(output))  # till the end: two runs must not write one folder
+    if force and not resume:
+        shutil.rmtree(output / CHECKPOINT, ignore_errors=True)
     loaded = read_data(source)
     voice.tell(f"Fitting to {loaded.views!r}")
-    seconds, doubts = _fit(model, loaded.views, voice)
+    for doubt in forgotten_ids(loaded.views):
+        voice.tell(f"warning: {doubt}")
+    with _telling_how_to_go_on(context, voice):
+        seconds, doubts = _fit(model, loaded.views, output / CHECKPOINT, voice)
     facts = gather(model, loaded.views)
     record: Document = {
         **_circumstances(context, source, loaded.views, settings, seconds),
@@ -100,7 +122,7 @@ def fit(
         results = (model.sample_ids_, model.labels_, proba, model.embedding_)
         formats.write_back(source.paths[0], write_back, *results, note, overwrite=force)
     voice.show(_cluster_table(record, facts), *record["verdict"], *_score_lines(record))
-    voice.tell(f"Run: {output}")
+    voice.tell(f"Run: {output}. For a page about it: {shlex.join(['protocol-mvc', 'report', str(output)])}")
     if strict and doubts:
         raise DoubtError(doubts, {"run": output, **record})
     return {"run": output, **record}
@@ -115,15 +137,26 @@ def _check_write_back(source: Source, target: Path, force: bool) -> None:
     check_target(target, force, (first.suffix.lower(),))
 
 
-def _fit(model: PROTOCOL, views: Views, voice: Voice) -> tuple[float, list[str]]:
+@contextmanager
+def _telling_how_to_go_on(context: typer.Context, voice: Voice) -> Iterator[None]:
+    try:
+        yield
+    except KeyboardInterrupt:
+        words = [word for word in context.find_root().obj if word not in ("--force", "--resume")]
+        voice.tell(f"Stopped; to go on: {shlex.join(['protocol-mvc', *words, '--resume'])}")
+        raise
+
+
+def _fit(model: PROTOCOL, views: Views, checkpoint: Path, voice: Voice) -> tuple[float, list[str]]:
     """Fit; returns the seconds it took and what speaks against the clusters."""
     started = time.perf_counter()
     with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", ClusterWarning)
-        model.fit(views)
+        for category in DOUBTS:
+            warnings.simplefilter("always", category)
+        model.fit(views, checkpoint=checkpoint)
     for warning in caught:
         voice.tell(f"warning: {warning.message}")
-    doubts = [str(warning.message) for warning in caught if issubclass(warning.category, ClusterWarning)]
+    doubts = [str(warning.message) for warning in caught if issubclass(warning.category, DOUBTS)]
     return time.perf_counter() - started, doubts
 
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
@@ -10,14 +11,16 @@ import typer
 from pydantic import ValidationError
 
 from protocol_mvc import formats
+from protocol_mvc.atomic import replacing
 from protocol_mvc.commands.files import Source
 from protocol_mvc.commands.output import Document, as_json
 from protocol_mvc.data import Views, data_hash
 from protocol_mvc.estimator import PROTOCOL
-from protocol_mvc.formats.atomic import replacing
+from protocol_mvc.lock import is_trace
 from protocol_mvc.storage import ModelFileError
 
 MODEL, LABELS, RECORD, REPORT = "model", "labels.csv", "run.json", "report.html"
+CHECKPOINT = "checkpoint"  # of a fit that is not finished
 MOST_BYTES = 2**24  # of run.json
 
 RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="Folder that fit wrote.", show_default=False)]
@@ -32,8 +35,10 @@ class Run(NamedTuple):
     command: str
 
 
-def check_folder(folder: Path, force: bool) -> None:
+def check_folder(folder: Path, force: bool, resume: bool = False) -> None:
     """Refuse, before any work is done, a folder that holds a run or anything else.
+
+    One with a fit that was stopped is for that fit to go on, unless it is forced to begin anew.
 
     Raises:
         BadParameter: If the folder must not be written.
@@ -41,10 +46,14 @@ def check_folder(folder: Path, force: bool) -> None:
     """
     if folder.exists() and not folder.is_dir():
         raise typer.BadParameter(f"{folder} is a file: choose another name for the run")
-    found = {path.name for path in folder.iterdir()} if folder.exists() else set()
+    found = {path.name for path in folder.iterdir() if not is_trace(path.name)} if folder.exists() else set()
     if RECORD in found and not force:
         raise typer.BadParameter(f"{folder} holds a run already: choose another folder, or add --force")
-    strange = sorted(found - {MODEL, LABELS, REPORT})
+    if CHECKPOINT in found and not (force or resume):
+        raise typer.BadParameter(
+            f"{folder} holds a fit that was stopped: add --resume to go on, or --force to begin anew"
+        )
+    strange = sorted(found - {MODEL, LABELS, REPORT, CHECKPOINT})
     if strange and RECORD not in found:
         raise typer.BadParameter(f"{folder} holds {strange[0]!r}, so it is no run: choose another folder")
     there = next(parent for parent in (folder.absolute(), *folder.absolute().parents) if parent.exists())
@@ -61,6 +70,7 @@ def write_run(folder: Path, model: PROTOCOL, proba: npt.NDArray[Any], record: Do
     text = json.dumps(as_json(record), indent=1, allow_nan=False, default=str)
     with replacing(folder / RECORD) as part:
         part.write_text(text + "\n")
+    shutil.rmtree(folder / CHECKPOINT, ignore_errors=True)
 
 
 def open_run(folder: Path) -> Run:
@@ -77,6 +87,8 @@ def open_run(folder: Path) -> Run:
     if not record.exists():
         if (folder / MODEL).exists():
             raise ModelFileError(f"{folder}: the run was not finished, for it has no {RECORD}: fit again.")
+        if (folder / CHECKPOINT).exists():
+            raise ModelFileError(f"{folder}: the fit was stopped: go on with `protocol-mvc fit --resume`.")
         return Run(folder, None, "", "")
     try:
         with record.open("rb") as file:

@@ -4,7 +4,15 @@ from rich.table import Table
 
 from protocol_mvc.commands.cost import cost
 from protocol_mvc.commands.files import Data, IdColumn, Truth, ViewKeys, read_data, source_of
-from protocol_mvc.commands.look import Facts, notes, quick_sizes, sample_facts, size, view_facts
+from protocol_mvc.commands.look import (
+    Facts,
+    forgotten_ids,
+    notes,
+    quick_sizes,
+    sample_facts,
+    size,
+    view_facts,
+)
 from protocol_mvc.commands.output import Document, Json, Quiet, Voice, table
 from protocol_mvc.commands.settings import (
     Changes,
@@ -17,10 +25,10 @@ from protocol_mvc.commands.settings import (
     make_model,
 )
 from protocol_mvc.data import Views
+from protocol_mvc.html_report.words import inequality
 
 USUAL = 10  # clusters that the cost of a fit is told for, if nothing is said
 HEADERS = ("view", "features", "type", "scaling", "range", "zeros", "constant", "missing", "repeated")
-EQUAL, UNEQUAL = 2.0, 5.0  # largest : smallest group up to which sizes are called alike, and unequal
 
 
 def info(
@@ -52,7 +60,7 @@ def info(
     groups = _groups(found, settings)
     voice.tell("Trying a few steps, to estimate what a fit takes")
     samples = sample_facts(found) | _cost(found, settings)
-    remarks = notes(each, samples)
+    remarks = forgotten_ids(found) + notes(each, samples)
     voice.show(_view_table(each), *_sentences(samples), *([groups["verdict"]] if groups else []), *remarks)
     return {**samples, "each_view": each, "groups": groups, "notes": remarks}
 
@@ -72,13 +80,12 @@ def _groups(views: Views, settings: Settings) -> Facts | None:
     sizes = quick_sizes(views, settings.n_clusters, settings.seed)
     filled = [size for size in sizes if size]
     ratio = filled[0] / filled[-1]
-    kind = "of similar size" if ratio <= EQUAL else "unequal" if ratio <= UNEQUAL else "very unequal"
     return {
         "sizes": sizes,
         "looked_at": sum(sizes),
         "ratio": ratio,
-        "verdict": f"At a quick look the groups are {kind}: largest : smallest = {ratio:.1f} : 1, sizes "
-        f"{', '.join(map(str, sizes))} of {sum(sizes)} samples. A fit sees more.",
+        "verdict": f"At a quick look the groups are {inequality(ratio)}: largest : smallest = "
+        f"{ratio:.1f} : 1, sizes {', '.join(map(str, sizes))} of {sum(sizes)} samples. A fit sees more.",
     }
 
 

@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from protocol_mvc.formats.arrays import TRUTH
 from protocol_mvc.formats.guards import need
+from protocol_mvc.formats.tables import ID_COLUMNS
 
-LABEL = ("label", "labels", "cluster", "class", "truth", "gt", "y")  # what the column may be called
-ID = ("id", "ids", "sample", "cell", "barcode", "index")
 SEPARATORS = {".csv": ",", ".tsv": "\t", ".txt": "\t"}
 KINDS = (*SEPARATORS, ".npy", ".parquet")
 
@@ -25,7 +25,7 @@ class Labelled(NamedTuple):
 
 
 def read_labels(path: Path) -> Labelled:
-    """The labels of a file: of `.csv`, `.tsv` and `.parquet` with columns id and label, or of one column.
+    """The labels of a file: of `.csv`, `.tsv` and `.parquet` by columns of ids and labels, or of one column.
 
     Raises:
         OSError: If it cannot be opened.
@@ -94,12 +94,31 @@ def _read_text(path: Path, separator: str) -> list[list[str]]:
 
 
 def _from_rows(rows: Sequence[Sequence[str]], path: Path) -> Labelled:
+    if len(rows[0]) > 1:  # pandas leaves the name of the ids empty
+        rows = [[name.strip() or ID_COLUMNS[0] for name in rows[0]], *rows[1:]]
     names = [name.strip().lower() for name in rows[0]]
     if len(names) == 1:
         return Labelled(_values(_cells(rows, 0, path)[_has_header(rows) :], path), None, str(path))
-    labels = _cells(rows, _column(names, LABEL, path), path)[1:]
-    ids = _cells(rows, _column(names, ID, path), path)[1:]
+    named, called = _roles(names, path)
+    ids, labels = _cells(rows, named, path)[1:], _cells(rows, called, path)[1:]
+    if rows[0][called] in labels or _is_number(rows[0][called]):
+        raise ValueError(f"Labels {path}: its first line is a sample: put the line 'id,label' above it.")
     return Labelled(_values(labels, path), _unique(ids, path), str(path))
+
+
+def _roles(names: Sequence[str], path: Path) -> tuple[int, int]:
+    """The columns of ids and of labels: by name or, where there are just two, by what is left or in order."""
+    ids, labels = _position(names, ID_COLUMNS), _position(names, TRUTH)
+    if len(names) == 2:
+        first_is_label = ids == 1 or (ids is None and labels == 0)
+        return (1, 0) if first_is_label else (0, 1)
+    if ids is None or labels is None:
+        lacking = "id" if ids is None else "label"
+        raise ValueError(
+            f"Labels {path}: none of its columns ({', '.join(names)}) is called {lacking!r}: rename one, or "
+            "keep ids and labels alone."
+        )
+    return ids, labels
 
 
 def _cells(rows: Sequence[Sequence[str]], column: int, path: Path) -> list[str]:
@@ -113,20 +132,14 @@ def _cells(rows: Sequence[Sequence[str]], column: int, path: Path) -> list[str]:
     return cells
 
 
-def _column(names: Sequence[str], known: Sequence[str], path: Path) -> int:
-    for name in known:
-        if name in names:
-            return names.index(name)
-    raise ValueError(
-        f"Labels {path}: none of its columns ({', '.join(names)}) is called {known[0]!r}: rename one, or "
-        "give a single column."
-    )
+def _position(names: Sequence[str], known: Sequence[str]) -> int | None:
+    return next((names.index(name) for name in known if name in names), None)
 
 
 def _has_header(rows: Sequence[Sequence[str]]) -> bool:
     """Whether a single column begins with its name: a known one, or a word above numbers."""
     first, *rest = (row[0].strip() for row in rows)
-    return first.lower() in LABEL or (not _is_number(first) and bool(rest) and all(map(_is_number, rest)))
+    return first.lower() in TRUTH or (not _is_number(first) and bool(rest) and all(map(_is_number, rest)))
 
 
 def _is_number(text: str) -> bool:

@@ -74,6 +74,26 @@ def stored_bytes(array: Any) -> int:
     return sum(int(part.nbytes) for part in parts)
 
 
+def forgotten_ids(views: Views) -> list[str]:
+    """A sentence about every column that all tables have and that seems to name the samples."""
+    tables = [set(columns or ()) for columns in views.columns]
+    shared = set.intersection(*tables) if len(tables) > 1 and len(tables) == views.n_views else set()
+    return [
+        f"Column {name!r} is in all tables, a different whole number in every row: if it names the samples, "
+        f"add --id {name}, or rows are matched by their order and the number is taken for a feature."
+        for name in sorted(shared)
+        if all(_is_key(views, v, name) for v in range(views.n_views))
+    ]
+
+
+def _is_key(views: Views, v: int, name: str) -> bool:
+    array, place = views.arrays[v], (views.columns[v] or ()).index(name)
+    if is_sparse(array):
+        return False
+    column = np.asarray(array)[:, place][views.mask[:, v]]
+    return bool((column == np.rint(column)).all()) and len(np.unique(column)) == len(column)
+
+
 def notes(views: list[Facts], samples: Facts) -> list[str]:
     """What the user should know before a fit, in sentences."""
     n, found = samples["samples"], []

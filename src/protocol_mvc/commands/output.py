@@ -2,8 +2,11 @@
 
 import json
 import math
+import signal
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
@@ -21,14 +24,15 @@ from protocol_mvc.training import DivergenceError
 
 Document = dict[str, Any]
 
-UNEXPECTED, USAGE, BAD_DATA, DOUBTFUL, BAD_MODEL, STOPPED = 1, 2, 3, 4, 5, 130
+UNEXPECTED, USAGE, BAD_DATA, DOUBTFUL, BAD_MODEL, STOPPED, TERMINATED = 1, 2, 3, 4, 5, 130, 143
 HINTS = {
     UNEXPECTED: "This is a fault of protocol-mvc: run again without --json to see where, and report it.",
     USAGE: "Add --help to see the options of a verb, with examples.",
     BAD_DATA: "protocol-mvc info DATA shows what is read from files; docs/files.md tells what they may hold.",
     DOUBTFUL: "Everything was written; look at the small or doubtful clusters, or try another -k.",
     BAD_MODEL: "Name the folder that protocol-mvc fit wrote, whole and unchanged, or fit again.",
-    STOPPED: "Run the same command again.",
+    STOPPED: "Run the same command again; a fit goes on with --resume.",
+    TERMINATED: "Run the same command again; a fit goes on with --resume.",
 }
 USAGE_ERROR: Any = typer.BadParameter.__base__  # typer brings its own click, or uses click itself
 
@@ -44,6 +48,27 @@ class DoubtError(Exception):
         """Keep what speaks against the result, and the result."""
         super().__init__(" ".join(doubts))
         self.document = document
+
+
+class TerminatedError(KeyboardInterrupt):
+    """SIGTERM, which is to be met like Ctrl-C."""
+
+
+@contextmanager
+def _heeding_sigterm() -> Iterator[None]:
+    """Turn SIGTERM into an exception, so that everything is left in order; only a main thread can."""
+
+    def stop(number: int, frame: Any) -> None:
+        raise TerminatedError
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 class Voice(NamedTuple):
@@ -104,9 +129,12 @@ class Verbs(TyperGroup):
             sys.exit(exit_code(error))
 
     def invoke(self, ctx: Any) -> Any:
-        """Run a verb; Ctrl-C ends it with the code that shells expect."""
+        """Run a verb; Ctrl-C and SIGTERM end it with the codes that shells expect."""
         try:
-            return super().invoke(ctx)
+            with _heeding_sigterm():
+                return super().invoke(ctx)
+        except TerminatedError:
+            raise typer.Exit(TERMINATED) from None
         except KeyboardInterrupt:
             raise typer.Exit(STOPPED) from None
 

@@ -20,7 +20,7 @@ READERS = {".yaml": yaml.safe_load, ".yml": yaml.safe_load, ".toml": tomllib.loa
 Config = Annotated[Path | None, typer.Option("--config", help="Settings in a .yaml or .toml file.")]
 Changes = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="NAME=VALUE", help="A setting, such as mix=0.3; may be repeated."),
+    typer.Option("--set", metavar="NAME=VALUE", help="A setting, such as scale=standard; may be repeated."),
 ]
 Clusters = Annotated[int | None, typer.Option("-k", "--clusters", help="Number of clusters.", min=2)]
 Seed = Annotated[int | None, typer.Option(help="Seed of all that is random; 0 if nothing is said.", min=0)]

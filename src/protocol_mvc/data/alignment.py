@@ -38,14 +38,14 @@ def align(
     Raises:
         ValueError: If an index repeats an id, has one that `ids` lack, or shares none with the others.
     """
+    whole = {name: as_matrix(part, name) for name, part in parts.items()}
     for name, index in indexes.items():
         _check_unique(name, index)
     _check_shared(indexes)
     mask = np.zeros((len(ids), len(parts)), dtype=np.bool_)
     matrices = {}
-    for v, (name, part) in enumerate(parts.items()):
+    for v, (name, matrix) in enumerate(whole.items()):
         positions = ids.get_indexer(indexes[name])
-        matrix = as_matrix(part, name)
         _check_known(name, indexes[name], positions, matrix.shape[0])
         mask[positions, v] = True
         matrices[name] = _place(matrix, positions, len(ids))

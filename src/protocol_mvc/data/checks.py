@@ -1,5 +1,6 @@
 """Turn one view into a numeric matrix, and tell which of its rows are present."""
 
+import re
 from collections.abc import Iterator
 from typing import Any, TypeAlias
 
@@ -8,13 +9,17 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array, csr_matrix, issparse
 from sklearn.utils import check_array, gen_batches
 
-__all__ = ["Bools", "Matrix", "as_matrix", "is_frame", "is_sparse", "present_rows", "row_slices"]
+from protocol_mvc.messages import brief, one_line
+
+__all__ = ["Bools", "Matrix", "as_matrix", "is_frame", "is_sparse", "present_rows", "row_index", "row_slices"]
 
 Bools: TypeAlias = NDArray[np.bool_]
 # A string, because scipy's classes take type parameters only in their stubs.
 Matrix: TypeAlias = "NDArray[Any] | csr_array[Any, tuple[int, int]] | csr_matrix[Any]"
 
 CHUNK_BYTES = 2**24  # extra memory that a pass over a view may take
+# What scikit-learn, pandas and torch raise of something that is no matrix.
+NO_MATRIX = (ValueError, TypeError, RuntimeError, ArithmeticError, AttributeError, LookupError)
 
 
 def is_frame(x: object) -> bool:
@@ -45,20 +50,40 @@ def as_matrix(view: Any, name: str) -> Matrix:
     try:
         array = view.detach().cpu().numpy() if hasattr(view, "detach") else view
         matrix = check_array(array, accept_sparse="csr", ensure_all_finite=False, input_name=name)
-    except (ValueError, TypeError) as error:
-        kind = ValueError if isinstance(error, ValueError) else TypeError
-        raise kind(f"View {name!r}: {error}") from error
-    if matrix.dtype.kind not in "buif":
-        raise ValueError(f"View {name!r} has dtype {matrix.dtype}: convert it to real numbers first.")
-    return _canonical(matrix) if is_sparse(matrix) else matrix
+    except MemoryError:
+        raise MemoryError(f"View {name!r} takes more memory than there is: give fewer rows.") from None
+    except NO_MATRIX as error:
+        kind = TypeError if isinstance(error, TypeError) else ValueError
+        raise kind(f"View {name!r}: {_reason(error)}") from error
+    if matrix.dtype.kind not in "buif" or matrix.dtype.itemsize > 8:
+        raise ValueError(f"View {name!r} has dtype {matrix.dtype}: convert it to float64 or integers first.")
+    return _canonical(matrix, name) if is_sparse(matrix) else matrix
 
 
-def _canonical(matrix: Any) -> Matrix:
+def _reason(error: Exception) -> str:
+    """Return what a library says as one line, without the array that it prints in between."""
+    text = re.sub(r"(?s)instead:\s*array=.*\.\s*Reshape", "instead. Reshape", str(error))
+    return one_line(text or type(error).__name__, 300)
+
+
+def _canonical(matrix: Any, name: str) -> Matrix:
     """Return a CSR matrix that stores every cell once, leaving the caller's object as it is."""
+    if not _leads_inside(matrix):
+        raise ValueError(f"View {name!r} is a sparse matrix with cells outside of itself: build it anew.")
     if not matrix.has_canonical_format:
         matrix = matrix.copy()
         matrix.sum_duplicates()
     return matrix  # type: ignore[no-any-return]
+
+
+def _leads_inside(matrix: Any) -> bool:
+    """Tell whether the indices of a CSR matrix are its own, since scipy follows them anywhere."""
+    ends, columns = matrix.indptr, matrix.indices
+    if len(ends) != matrix.shape[0] + 1 or ends[0] != 0 or (np.diff(ends) < 0).any():
+        return False
+    if ends[-1] > min(len(columns), len(matrix.data)):
+        return False
+    return len(columns) == 0 or bool(columns.min() >= 0 and columns.max() < matrix.shape[1])
 
 
 def row_slices(matrix: Matrix) -> Iterator[slice]:
@@ -105,3 +130,24 @@ def _bad_cell(name: str, ids: NDArray[Any], row: int, column: int, value: float)
         remedy = "impute the value or, if a dense view is missing for that sample, fill its row with NaN."
     where = f"row {row}" if str(ids[row]) == str(row) else f"row {row} (id {str(ids[row])!r})"
     return ValueError(f"View {name!r} holds {what} at {where}, column {column}: {remedy}")
+
+
+def row_index(key: Any) -> Any:
+    """Return `key` as a slice or 1-D array, so that indexing with it keeps matrices 2-D.
+
+    Raises:
+        IndexError: If it is neither whole numbers nor True and False for samples.
+    """
+    if isinstance(key, tuple):
+        if not key or any(part is not Ellipsis and repr(part) != repr(slice(None)) for part in key[1:]):
+            raise IndexError("Views are indexed by sample only: choose columns with `as_views(X, groups)`.")
+        key = key[0]
+    if isinstance(key, slice):
+        return key
+    try:
+        index = np.atleast_1d(np.asarray(key))
+    except (ValueError, TypeError, RuntimeError):
+        index = np.empty((1, 1))  # refused as all that has two axes
+    if index.size and (index.ndim > 1 or index.dtype.kind not in "biu"):
+        raise IndexError(f"Samples are chosen by whole numbers or by True and False, not by {brief(key)}.")
+    return index if index.size else index.astype(np.intp)

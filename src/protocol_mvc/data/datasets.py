@@ -2,7 +2,6 @@
 
 import hashlib
 import os
-import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
@@ -16,11 +15,13 @@ from protocol_mvc.data.checks import is_sparse, row_slices
 from protocol_mvc.data.digits import load_digits_views
 from protocol_mvc.data.imbalance import imbalanced_subset
 from protocol_mvc.data.matlab import read_mat
+from protocol_mvc.data.matlab_files import DAMAGE
 from protocol_mvc.data.views import Views, as_views
 
 __all__ = ["DATASETS", "Dataset", "available", "data_hash", "find", "load", "names"]
 
 Folder = str | os.PathLike[str] | None
+UNREADABLE: tuple[type[Exception], ...] = (*DAMAGE, BadZipFile)
 
 
 def names() -> list[str]:
@@ -140,7 +141,7 @@ def _read_arrays(file: IO[bytes], path: Path) -> tuple[list[Any], NDArray[np.int
         with np.load(file, allow_pickle=False) as arrays:
             views = [arrays[f"view_{v}"] for v in range(len(arrays.files) - 1)]
             return views, np.unique(arrays["labels"], return_inverse=True)[1].astype(np.int64)
-    except (OSError, ValueError, TypeError, KeyError, EOFError, BadZipFile, zlib.error) as error:
+    except UNREADABLE as error:
         raise ValueError(
             f"File {path} cannot be read as arrays view_0, view_1, ... and labels ({error}): fetch it again "
             "or save it anew with `numpy.savez`."

@@ -1,9 +1,11 @@
 """Split the columns of one table into several views."""
 
 from collections.abc import Iterable, Mapping
+from operator import index
 from typing import Any, TypeAlias
 
 from protocol_mvc.data.checks import as_matrix, is_frame
+from protocol_mvc.messages import brief
 
 __all__ = ["Groups", "default_name", "named", "split_columns"]
 
@@ -27,7 +29,7 @@ def named(parts: Iterable[Any] | Mapping[Any, Any]) -> dict[str, Any]:
         return {default_name(i): part for i, part in enumerate(parts)}
     views = {str(name): part for name, part in parts.items()}
     if len(views) < len(parts):
-        raise ValueError(f"Some of the view names {list(parts)} read the same: give each view its own name.")
+        raise ValueError(f"Some of the view names {brief([*parts])} read the same: give each its own name.")
     return views
 
 
@@ -39,9 +41,12 @@ def split_columns(table: Any, groups: Groups) -> dict[str, Any]:
     Raises:
         ValueError: If there is no group, or a group is empty or asks for a column that `table` lacks.
     """
-    if not isinstance(groups, Iterable):
-        raise ValueError(f"`groups` is {groups!r}: give a list of column groups, or a dict of them by name.")
-    wanted = named(groups)
+    try:
+        wanted = named(groups)
+    except TypeError:
+        raise ValueError(
+            f"`groups` is {brief(groups)}: give a list of column groups, or a dict of them by name."
+        ) from None
     if not wanted:
         raise ValueError("`groups` is empty: name at least one group of columns, or pass groups=None.")
     table = table if is_frame(table) else as_matrix(table, "X")
@@ -49,21 +54,38 @@ def split_columns(table: Any, groups: Groups) -> dict[str, Any]:
 
 
 def _positions(table: Any, name: str, group: Any) -> list[int]:
+    """Return the columns of a group; each is checked before the next, of which there may be endless many."""
     width = table.shape[1]
-    if isinstance(group, slice):
-        group = range(*group.indices(width))
-    elif isinstance(group, tuple) and len(group) == 2 and not any(isinstance(c, str) for c in group):
-        group = range(*group)
-    elif isinstance(group, str) or not isinstance(group, Iterable):
-        raise ValueError(f"Group {name!r} is {group!r}: give a (start, stop) tuple or a list of columns.")
     labels = {label: i for i, label in enumerate(table.columns)} if is_frame(table) else {}
-    columns = [labels.get(c, -1) if isinstance(c, str) else c for c in group]
-    for wanted, column in zip(group, columns, strict=True):
+    columns: list[int] = []
+    for wanted in _wanted(name, group, width):
+        column = labels.get(wanted, -1) if isinstance(wanted, str) else _whole(wanted)
         if not 0 <= column < width:
-            raise ValueError(f"Group {name!r} asks for column {wanted!r}, but X has {width} columns.")
+            raise ValueError(f"Group {name!r} asks for column {brief(wanted)}, but X has {width} columns.")
+        columns.append(column)
     if not columns:
         raise ValueError(f"Group {name!r} selects no column: give it one or leave it out.")
     return columns
+
+
+def _wanted(name: str, group: Any, width: int) -> Iterable[Any]:
+    pair = isinstance(group, tuple) and len(group) == 2 and not any(isinstance(c, str) for c in group)
+    try:
+        if isinstance(group, slice) or pair:
+            return range(*(group if pair else group.indices(width)))
+        if not isinstance(group, str):
+            return iter(group)  # type: ignore[no-any-return]
+    except (TypeError, ValueError):
+        pass
+    raise ValueError(f"Group {name!r} is {brief(group)}: give a (start, stop) tuple or a list of columns.")
+
+
+def _whole(column: Any) -> int:
+    """Return a position, or one that no table has if it is no whole number."""
+    try:
+        return index(column)
+    except TypeError:
+        return -1
 
 
 def _take(table: Any, columns: list[int]) -> Any:

@@ -14,6 +14,7 @@ from scipy.io.matlab import MatReadError, MatReadWarning
 from scipy.sparse import csc_array
 
 from protocol_mvc.data.checks import is_sparse
+from protocol_mvc.data.matlab_tags import Refusal, check_variables
 
 __all__ = ["DAMAGE", "Refusal", "read_variables", "variable_names"]
 
@@ -21,10 +22,6 @@ SIGNATURE = b"\x89HDF\r\n\x1a\n"  # of HDF5, which MATLAB v7.3 writes behind a h
 # What scipy and h5py raise on truncated or altered files.
 DAMAGE: tuple[type[Exception], ...] = (OSError, ValueError, TypeError, LookupError, AttributeError, EOFError)
 DAMAGE += (ArithmeticError, MemoryError, RuntimeError, NameError, zlib.error, MatReadError, MatReadWarning)
-
-
-class Refusal(ValueError):
-    """A fault of the contents, told without the name of the file, which `read_mat` adds."""
 
 
 def variable_names(path: Path) -> list[str]:
@@ -59,7 +56,8 @@ def _check_size(n_bytes: int, limit: int) -> None:
 
 
 def _read_classic(path: Path, names: Sequence[str], max_bytes: int) -> dict[str, list[Any]]:
-    """Read a file of v4 to v7, where the sizes inside cells are known only after reading."""
+    """Read a file of v4 to v7."""
+    _check_size(check_variables(path, names), max_bytes)
     headers = [(shape, kind) for name, shape, kind in whosmat(path, appendmat=False) if name in names]
     full = [shape for shape, kind in headers if kind not in ("cell", "sparse")]
     _check_size(sum(prod(map(int, shape)) for shape in full), max_bytes)  # at least a byte each

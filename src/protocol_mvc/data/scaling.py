@@ -1,5 +1,6 @@
 """Scale each view by numbers learned from it once, so that no view or column rules by its unit alone."""
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
@@ -8,11 +9,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from protocol_mvc.data.statistics import Floats, Profile, column_moments, column_sum, profile
 from protocol_mvc.data.views import Rows, Views
+from protocol_mvc.messages import brief
 
 __all__ = [
     "SCALINGS",
     "Scaling",
     "ScalingSpec",
+    "ViewWarning",
     "apply_scaling",
     "choose_kind",
     "fit_scaling",
@@ -25,6 +28,10 @@ ScalingSpec: TypeAlias = str | Sequence[str] | Mapping[str, str]
 LIMIT = 1e6  # scaled values beyond this can only come from unseen extremes, which must not overflow later
 SMALLEST = 1e-290  # spreads below have no finite inverse worth the name
 RELATIVE_SMALLEST = 10 * np.finfo(np.float64).eps  # a spread below this part of the values is rounding noise
+
+
+class ViewWarning(UserWarning):
+    """A view that is of no use."""
 
 
 class Scaling(NamedTuple):
@@ -57,9 +64,15 @@ def _kinds(views: Views, spec: ScalingSpec) -> list[str]:
         if unknown:
             raise ValueError(f"Scaling names view {unknown[0]!r}, but the views are {list(views.names)}.")
         return [spec.get(name, "auto") for name in views.names]
-    if len(spec) != views.n_views:
-        raise ValueError(f"Scaling lists {len(spec)} kinds for {views.n_views} views: give one per view.")
-    return list(spec)
+    try:
+        kinds = list(spec)
+    except TypeError:
+        raise ValueError(
+            f"Scaling is {brief(spec)}: name one of {SCALINGS}, or list or map one per view."
+        ) from None
+    if len(kinds) != views.n_views:
+        raise ValueError(f"Scaling lists {len(kinds)} kinds for {views.n_views} views: give one per view.")
+    return kinds
 
 
 def fit_scaling(views: Views, v: int, kind: str = "auto") -> Scaling:
@@ -72,9 +85,15 @@ def fit_scaling(views: Views, v: int, kind: str = "auto") -> Scaling:
     Raises:
         ValueError: If the kind is unknown, or "tfidf" meets negative values.
     """
-    if kind not in SCALINGS:
-        raise ValueError(f"Unknown scaling {kind!r} for view {views.names[v]!r}: use one of {SCALINGS}.")
+    if not isinstance(kind, str) or kind not in SCALINGS:
+        raise ValueError(f"Unknown scaling {brief(kind)} for view {views.names[v]!r}: use one of {SCALINGS}.")
     stats = profile(views, v)
+    if bool((stats.low == stats.high).all()):
+        warnings.warn(
+            f"View {views.names[v]!r} is the same in all samples, so it tells nothing: leave it out.",
+            ViewWarning,
+            stacklevel=2,
+        )
     if kind == "auto":
         kind = choose_kind(stats)
     return Scaling(kind, *_FITTERS[kind](views, v, stats))
@@ -83,14 +102,16 @@ def fit_scaling(views: Views, v: int, kind: str = "auto") -> Scaling:
 def choose_kind(stats: Profile) -> str:
     """Return the kind of scaling that suits values with this profile.
 
-    Term counts (whole, mostly 0, then mostly 1 or 2) get "tfidf"; columns in one unit, such as pixels or 0/1
-    flags, keep their proportions under "range"; other sparse non-negative values, such as finished TF-IDF,
-    get "l2"; columns in units of their own get "standard".
+    Term counts (whole, mostly 0, then mostly 1 or 2) get "tfidf"; columns in one unit that count from zero,
+    such as pixels or 0/1 flags, keep their proportions under "range"; other sparse non-negative values, such
+    as finished TF-IDF, get "l2"; columns in units of their own, and all that do not start at zero, get
+    "standard": embeddings lie around their mean, and measured from their lowest value all would look alike.
     """
     sparse = stats.zeros >= 0.9 and len(stats.low) >= 100 and stats.low.min() >= 0
     if sparse and stats.integral and stats.high.max() > 1 and stats.small >= 0.5:
         return "tfidf"
-    if _shares_unit(stats):
+    lowest = stats.low.min()
+    if 0 <= lowest <= _half_spans(lowest, stats.high.max()) and _shares_unit(stats):
         return "range"
     return "l2" if sparse else "standard"
 

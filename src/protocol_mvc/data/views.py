@@ -11,8 +11,9 @@ from scipy.sparse import csr_array
 
 from protocol_mvc.data.alignment import align_frames
 from protocol_mvc.data.annotated import Columns, align_annotated, is_annotated
-from protocol_mvc.data.checks import Bools, Matrix, as_matrix, is_frame, is_sparse, present_rows
+from protocol_mvc.data.checks import Bools, Matrix, as_matrix, is_frame, is_sparse, present_rows, row_index
 from protocol_mvc.data.grouping import Groups, default_name, named, split_columns
+from protocol_mvc.messages import one_line
 
 __all__ = ["Rows", "Views", "as_views"]
 
@@ -89,7 +90,7 @@ class Views:
 
     def __getitem__(self, key: Any) -> "Views":
         """Return the chosen samples; an integer gives a `Views` of one sample."""
-        rows = _row_index(key)
+        rows = row_index(key)
         arrays = tuple(array[rows] for array in self.arrays)
         return Views(arrays, self.names, self.ids[rows], self.mask[rows], self.columns)
 
@@ -145,7 +146,7 @@ class Views:
 
         Values too large for `dtype` become its largest number.
         """
-        index = _row_index(rows)
+        index = row_index(rows)
         array: Any = self.arrays[v]
         block = array[index].toarray() if is_sparse(array) else array[index]
         with np.errstate(over="ignore"):
@@ -155,7 +156,7 @@ class Views:
 
     def __repr__(self) -> str:
         """Return one line with the numbers of samples and features."""
-        sizes = ", ".join(f"{name}: {dim}" for name, dim in zip(self.names, self.dims, strict=True))
+        sizes = ", ".join(f"{one_line(n, 60)}: {dim}" for n, dim in zip(self.names, self.dims, strict=True))
         missing = "" if self.complete else f", missing={1 - self.mask.mean():.1%}"
         return f"Views(n_samples={len(self)}, dims={{{sizes}}}{missing})"
 
@@ -168,18 +169,6 @@ class Views:
         )
         head = "<tr><th>view</th><th>features</th><th>dtype</th><th>samples present</th></tr>"
         return f"<table><caption>Views of {len(self)} samples</caption>{head}{rows}</table>"
-
-
-def _row_index(key: Any) -> Any:
-    """Return `key` as a slice or 1-D array, so that indexing with it keeps matrices 2-D."""
-    if isinstance(key, tuple):
-        key, *rest = key
-        if any(other is not Ellipsis and other != slice(None) for other in rest):
-            raise IndexError("Views are indexed by sample only: choose columns with `as_views(X, groups)`.")
-    if isinstance(key, slice):
-        return key
-    index = np.atleast_1d(np.asarray(key))
-    return index if index.size else index.astype(np.intp)
 
 
 def as_views(X: Any, groups: Groups | None = None) -> Views:
@@ -223,10 +212,13 @@ def _is_list_of_views(X: Any) -> bool:
     return isinstance(X, list | tuple) and (not X or any(x is None or _ndim(x) >= 2 for x in X))
 
 
-def _ndim(x: Any) -> int:
+def _ndim(x: Any, most: int = 2) -> int:
+    """Number of axes, counted up to `most` in lists, which may hold themselves."""
     if hasattr(x, "shape"):
         return len(x.shape)
-    return 1 + (_ndim(x[0]) if len(x) else 0) if isinstance(x, list | tuple) else 0
+    if most == 0 or not isinstance(x, list | tuple):
+        return 0
+    return 1 + (_ndim(x[0], most - 1) if len(x) else 0)
 
 
 def _assemble(columns: Columns, matrices: Mapping[str, Matrix], ids: NDArray[Any], aligned: Bools) -> Views:

@@ -13,7 +13,7 @@ from protocol_mvc.formats.guards import Refusal, check_size
 
 __all__ = ["IDS", "MASK", "TRUTH", "Contents", "Stored", "assemble", "check_truth", "plain", "with_ids"]
 
-TRUTH = ("labels", "label", "y", "Y", "truth", "gt")
+TRUTH = ("labels", "label", "y", "Y", "truth", "gt", "class", "cluster")
 IDS, MASK = "ids", "mask"
 
 

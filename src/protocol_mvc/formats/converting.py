@@ -10,10 +10,11 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
+from protocol_mvc.atomic import replacing, replacing_folder
 from protocol_mvc.data.checks import Matrix, is_sparse, row_slices
 from protocol_mvc.formats.arrays import IDS, MASK, TRUTH
-from protocol_mvc.formats.atomic import replacing
 from protocol_mvc.formats.guards import need
+from protocol_mvc.formats.hdf5 import writing
 from protocol_mvc.formats.reading import Loaded, read
 
 __all__ = ["convert"]
@@ -26,6 +27,7 @@ def convert(
     views: Sequence[str] | None = None,
     id_column: str | None = None,
     truth: str | None = None,
+    guarded: bool = False,
     overwrite: bool = False,
 ) -> Path:
     """Write the views, ids, missing rows and truth of files as arrays, whole or not at all.
@@ -37,6 +39,7 @@ def convert(
         views: As `read` has it.
         id_column: As `read` has it.
         truth: As `read` has it.
+        guarded: As `read` has it.
         overwrite: Whether a file, or a folder of nothing but `.npy` files, may be replaced.
 
     Raises:
@@ -50,11 +53,18 @@ def convert(
             f"{out} cannot be written: give a name that ends in {known}, or in nothing for a folder."
         )
     kind = out.suffix.lower()
-    loaded = read(src, views=views, id_column=id_column, truth=truth)
+    loaded = read(src, views=views, id_column=id_column, truth=truth, guarded=guarded)
     contents = _contents(loaded, in_order=kind == ".npz", rename=str if kind else _file_name)
-    with replacing(out, overwrite=overwrite) as temporary:
+    if not kind:
+        _check_folder(out)
+    with (replacing if kind else replacing_folder)(out, overwrite=overwrite) as temporary:
         _WRITERS[kind](temporary, contents)
     return out
+
+
+def _check_folder(folder: Path) -> None:
+    if folder.is_dir() and any(path.suffix != ".npy" or path.is_dir() for path in folder.iterdir()):
+        raise FileExistsError(f"The folder {folder} holds more than .npy files, so it is not replaced.")
 
 
 def _contents(loaded: Loaded, *, in_order: bool, rename: Callable[[str], str]) -> dict[str, Matrix]:
@@ -81,7 +91,7 @@ def _contents(loaded: Loaded, *, in_order: bool, rename: Callable[[str], str]) -
 
 def _file_name(name: str) -> str:
     """Return a name that files may have on all systems."""
-    return re.sub(r"^\.|[^\w .,+{}()\[\]=@-]", "_", name)
+    return re.sub(r"^\.|[^\w .,+{}()\[\]=@-]", "_", name) or "_"
 
 
 def _write_archive(target: Path, contents: Mapping[str, Matrix]) -> None:
@@ -93,7 +103,6 @@ def _write_archive(target: Path, contents: Mapping[str, Matrix]) -> None:
 
 
 def _write_folder(target: Path, contents: Mapping[str, Matrix]) -> None:
-    target.mkdir()
     for name, array in contents.items():
         with (target / f"{name}.npy").open("xb") as file:
             _write_array(file, array)
@@ -115,7 +124,7 @@ def _blocks(array: Matrix) -> Iterator[tuple[slice, NDArray[Any]]]:
 
 def _write_hdf5(target: Path, contents: Mapping[str, Matrix]) -> None:
     h5py = need("h5py", "data", target)
-    with h5py.File(target, "x") as file:
+    with writing(target, "x", h5py) as file:
         for name, array in contents.items():
             if array.dtype.kind == "U":
                 file.create_dataset(name, data=array.astype(object), dtype=h5py.string_dtype())

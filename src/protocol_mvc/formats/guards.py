@@ -11,8 +11,9 @@ from typing import Any
 from zipfile import BadZipFile
 
 from protocol_mvc.data.matlab_files import DAMAGE, Refusal
+from protocol_mvc.messages import one_line
 
-__all__ = ["FileFault", "Refusal", "check_ratio", "check_size", "need", "readable"]
+__all__ = ["FileFault", "Refusal", "check_ratio", "check_size", "memory_limit", "need", "readable"]
 
 MAX_BYTES = 2**36  # of all arrays that are read from one file; maps of files take none
 MAX_RATIO = 1000  # of an array to what it takes in the file; deflate itself cannot do much better
@@ -21,7 +22,10 @@ SMALL = 2**26  # bytes that may come from any little space
 
 
 class FileFault(ValueError):
-    """A fault of a file, which the message names."""
+    """A fault of a file, which the message names; names in it come from strangers."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(one_line(message))
 
 
 @contextmanager
@@ -63,12 +67,17 @@ def need(module: str, extra: str, path: Path) -> Any:
 
 def check_size(n_bytes: int) -> None:
     """Refuse contents that would take more memory than allowed, or than there is."""
-    limit = min(MAX_BYTES, _memory())
+    limit = memory_limit()
     if n_bytes > limit:
         raise Refusal(
             f"its arrays take {n_bytes / 2**30:.3g} GiB, more than the {limit / 2**30:.3g} GiB that can be "
             "read here: choose fewer views, or make it a folder of .npy files, which are mapped and not read."
         )
+
+
+def memory_limit() -> int:
+    """Return the bytes that the contents of a file may take."""
+    return min(MAX_BYTES, _memory())
 
 
 def _memory() -> int:

@@ -1,5 +1,6 @@
-"""Arrays of plain HDF5 files, of which nothing outside the file is ever read."""
+"""HDF5 files: nothing outside of one is ever read, and a full disk does not kill who writes one."""
 
+import io
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -12,7 +13,7 @@ import numpy as np
 from protocol_mvc.formats.arrays import Stored
 from protocol_mvc.formats.guards import Refusal, check_ratio, check_size, need
 
-__all__ = ["checked", "member", "open_arrays"]
+__all__ = ["checked", "member", "open_arrays", "writing"]
 
 MAX_DEPTH = 8  # of groups in groups; links may make circles
 
@@ -85,3 +86,37 @@ def _n_bytes(node: Any, h5py: Any, depth: int = 0) -> int:
     shape = node.attrs.get("shape", node.attrs.get("h5sparse_shape", ()))
     members = (_n_bytes(member(node, key, h5py), h5py, depth + 1) for key in node)
     return sum(members) + 8 * sum(map(int, shape))
+
+
+class _Patient(io.FileIO):
+    """A file that keeps a fault of the disk to itself, because the HDF5 library may not survive it."""
+
+    fault: OSError | None = None
+
+    def write(self, data: Any) -> int:
+        """Write all of the data, or remember why not."""
+        rest = memoryview(data).cast("B")
+        size = len(rest)
+        try:
+            while rest and self.fault is None:
+                rest = rest[super().write(rest) :]
+        except OSError as error:
+            self.fault = error
+        return size
+
+
+@contextmanager
+def writing(path: Path, mode: str, h5py: Any) -> Iterator[Any]:
+    """Yield an HDF5 file to be written: a new one by the mode "x", else one that is there by "r+".
+
+    Raises:
+        OSError: If the disk is full, after the library has closed the file in peace.
+    """
+    disk = _Patient(path, "x+" if mode == "x" else mode)
+    try:
+        with h5py.File(disk, "w" if mode == "x" else mode) as file:
+            yield file
+    finally:
+        disk.close()
+        if disk.fault is not None:
+            raise disk.fault

@@ -1,5 +1,6 @@
 """One door for files of all kinds."""
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,6 +15,7 @@ from protocol_mvc.formats.hdf5 import open_arrays
 from protocol_mvc.formats.numpy_files import map_files, open_archive
 from protocol_mvc.formats.omics import read_annotated
 from protocol_mvc.formats.tables import read_tables
+from protocol_mvc.formats.trial import RISKY, check_survival
 
 __all__ = ["Loaded", "read"]
 
@@ -34,8 +36,8 @@ class Loaded(NamedTuple):
     """What `read` found."""
 
     views: Views
-    truth: NDArray[Any] | None  # of each sample; never part of the views
-    path: Path  # of the file or folder
+    truth: NDArray[Any] | None  #: of each sample; never part of the views
+    path: Path  #: of the file or folder
 
 
 def read(
@@ -44,6 +46,7 @@ def read(
     views: Sequence[str] | None = None,
     id_column: str | None = None,
     truth: str | None = None,
+    guarded: bool = False,
 ) -> Loaded:
     """Return the views, and the truth if there is any, that files hold.
 
@@ -53,6 +56,7 @@ def read(
         views: Names of the views to read, by default all; docs/files.md has the names for each kind.
         id_column: Column by which the rows of tables are matched.
         truth: Name of the array or column that holds the truth, by default one that is called so.
+        guarded: Read files of kinds whose libraries may crash in a process of its own first; see `trial`.
 
     Raises:
         FileNotFoundError: If there is no such file.
@@ -67,14 +71,18 @@ def read(
         raise FileFault(
             f"File {files[0]} is no table: id_column={id_column!r} is for these only, so leave it out."
         )
-    with readable(place, KINDS.get(kind, "a table")):
-        if kind == TABLES:
-            contents = read_tables(_by_name(files, views), id_column, truth)
-        elif kind == ".npy":
-            contents = assemble(map_files([*_by_name(files, None).values()]), views, truth)
-        else:
-            contents = _READERS[kind](place, views, truth)
-    return Loaded(*contents, place)
+
+    def contents() -> Contents:
+        with readable(place, KINDS.get(kind, "a table")):
+            if kind == TABLES:
+                return read_tables(_by_name(files, views), id_column, truth)
+            if kind == ".npy":
+                return assemble(map_files([*_by_name(files, None).values()]), views, truth)
+            return _READERS[kind](place, views, truth)
+
+    if guarded and any(_suffix(file) in RISKY for file in files):
+        check_survival(contents, place, sum(file.stat().st_size for file in files))
+    return Loaded(*contents(), place)
 
 
 def _files(paths: Sequence[Path]) -> list[Path]:
@@ -84,6 +92,9 @@ def _files(paths: Sequence[Path]) -> list[Path]:
             raise FileNotFoundError(f"There is no file or folder {path}: check its name.")
     if len(paths) == 1 and paths[0].is_dir():
         return _inside(paths[0])
+    for path in paths:
+        if not (path.is_file() or path.is_dir()):  # a pipe would be waited for without end
+            raise FileFault(f"{path} is no file: give files, or one folder of them.")
     return list(paths)
 
 
@@ -127,7 +138,7 @@ def _by_name(files: Sequence[Path], views: Sequence[str] | None) -> dict[str, Pa
     """Return the wanted files by the names of their views."""
     named = {path.stem: path for path in files}
     if len(named) < len(files):
-        twice = next(path.stem for path in files if path not in named.values())
+        twice = Counter(path.stem for path in files).most_common(1)[0][0]
         raise Refusal(f"two files would make a view {twice!r}: give each its own name.")
     for name in views or ():
         if name not in named:

@@ -10,10 +10,10 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from protocol_mvc.atomic import replacing
 from protocol_mvc.formats.arrays import plain
-from protocol_mvc.formats.atomic import replacing
 from protocol_mvc.formats.guards import Refusal, need, readable
-from protocol_mvc.formats.hdf5 import member
+from protocol_mvc.formats.hdf5 import member, writing
 from protocol_mvc.formats.omics import Annotated, Tools
 
 __all__ = ["ANNOTATED", "label_columns", "write_back", "write_labels", "write_table"]
@@ -138,7 +138,7 @@ def write_back(
         shutil.copyfile(source, temporary)
         with readable(source, f"an {source.suffix} file"):
             rows = _rows(temporary, names, len(features), tools)
-        with tools.h5py.File(temporary, "r+") as file:
+        with writing(temporary, "r+", tools.h5py) as file:
             _put_columns(file, tools, _judgement(numbers[rows], shares[rows], tools))
             _put(file, "obsm", f"X_{NAME}", features[rows], tools)
             _put(file, "uns", NAME, _writable(note), tools)

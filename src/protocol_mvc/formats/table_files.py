@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from protocol_mvc.formats.guards import Refusal, check_size, need
+from protocol_mvc.formats.guards import Refusal, check_ratio, check_size, need
 
 __all__ = ["Header", "read_header", "read_table"]
 
@@ -58,7 +58,9 @@ def read_table(path: Path, texts: Sequence[str]) -> Any:
         check_size(path.stat().st_size)
         return _read_text(path, texts)
     file = _parquet(path)
-    check_size(8 * file.metadata.num_rows * file.metadata.num_columns)
+    n_bytes = 8 * file.metadata.num_rows * file.metadata.num_columns
+    check_size(n_bytes)
+    check_ratio(path.name, n_bytes, path.stat().st_size)
     return file.read().to_pandas(ignore_metadata=True)
 
 

@@ -12,11 +12,12 @@ from protocol_mvc.data.views import as_views
 from protocol_mvc.formats.arrays import TRUTH, Contents, plain, with_ids
 from protocol_mvc.formats.guards import Refusal, need, readable
 from protocol_mvc.formats.table_files import Header, read_header, read_table
+from protocol_mvc.messages import brief
 
 __all__ = ["read_tables"]
 
 KIND = "a table"
-ID_COLUMNS = ("id", "ID", "sample", "cell", "barcode", "index")
+ID_COLUMNS = ("id", "ids", "sample", "cell", "barcode", "index")  # capitals do not matter
 TRUTH_COLUMNS = tuple(name for name in TRUTH if name.lower() != "y")  # a column y may be a coordinate
 WHOLE = re.compile(r"0|-?[1-9][0-9]{0,17}")
 
@@ -51,13 +52,13 @@ def read_tables(files: Mapping[str, Path], id_column: str | None, truth: str | N
 
 def _id_columns(headers: Mapping[str, Header], id_column: str | None) -> dict[str, str]:
     """Return the column of ids of each table; none at all if the rows are to be matched by number."""
-    every = [set(header.columns) for header in headers.values()]
-    common = [
-        key for key in ([id_column] if id_column else ID_COLUMNS) if all(key in found for found in every)
-    ]
-    if common:
-        return dict.fromkeys(headers, common[0])
-    own = {} if id_column else {name: key for name, header in headers.items() if (key := _own_id(header))}
+    for key in [id_column] if id_column else ID_COLUMNS:
+        found = {name: column for name, header in headers.items() if (column := _called(key, header.columns))}
+        if len(found) == len(headers):
+            return found
+    own = (
+        {} if id_column else {name: own_id for name, header in headers.items() if (own_id := _own_id(header))}
+    )
     missing = [name for name in headers if name not in own]
     if missing and (own or id_column):
         wanted = repr(id_column) if id_column else f"of ids, as {next(iter(own))!r} has"
@@ -69,7 +70,14 @@ def _id_columns(headers: Mapping[str, Header], id_column: str | None) -> dict[st
 
 
 def _own_id(header: Header) -> str | None:
-    return next((key for key in ID_COLUMNS if key in header.columns), header.row_names)
+    return next(filter(None, (_called(key, header.columns) for key in ID_COLUMNS)), header.row_names)
+
+
+def _called(name: str, columns: Sequence[str]) -> str | None:
+    """Return the column of that name or, if there is none, of that name but for capitals."""
+    if name in columns:
+        return name
+    return next((column for column in columns if column.lower() == name.lower()), None)
 
 
 def _some(columns: Sequence[str]) -> str:
@@ -81,7 +89,7 @@ def _truth_column(headers: Mapping[str, Header], truth: str | None) -> str | Non
     columns = [name for header in headers.values() for name in header.columns]
     if truth is not None and truth not in columns:
         raise Refusal(f"no table has the column {truth!r} for the truth, only {_some(columns)}.")
-    return truth or next((name for name in TRUTH_COLUMNS if name in columns), None)
+    return truth or next(filter(None, (_called(name, columns) for name in TRUTH_COLUMNS)), None)
 
 
 def _read(path: Path, key: str | None, truth: str | None) -> _Table:
@@ -116,8 +124,8 @@ def _check_numbers(frame: Any, pandas: Any) -> None:
         odd = pandas.to_numeric(column, errors="coerce").isna() & column.notna()
         row = int(np.argmax(odd.to_numpy()))
         raise Refusal(
-            f"the column {name!r} holds {column.iloc[row]!r} in row {row}, which is no number: leave the "
-            "column out, turn it into numbers, or name it as ids or truth."
+            f"the column {name!r} holds {brief(column.iloc[row])} in row {row}, which is no number: leave "
+            "the column out, turn it into numbers, or name it as ids (--id) or truth (--truth)."
         )
 
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 Record = dict[str, Any]
 
 WIDTH, HEIGHT = 320, 110  # of a drawing, in its own units
-NO_TERMS = ("stage", "epoch", "seconds")
+NO_TERMS = ("stage", "epoch", "seconds", "rate")
 MOST_EPOCHS = 500  # drawn; of longer trainings every so-manieth
 
 

@@ -89,6 +89,16 @@ class Facts:
         return [int(c) for c in order if self.sizes[c]]
 
     @property
+    def inequality(self) -> float:
+        """Largest : smallest cluster that holds samples."""
+        return float(self.sizes[self.filled[0]] / self.sizes[self.filled[-1]])
+
+    @property
+    def sure(self) -> float:
+        """Share of the samples that the model is sure of."""
+        return float(np.mean(self.confidence > SURE))
+
+    @property
     def equal_part(self) -> float:
         """Samples that every cluster would hold if all that hold any were of one size."""
         return self.n / len(self.filled)

@@ -12,14 +12,14 @@ import numpy.typing as npt
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from protocol_mvc.assessment import Stability
+from protocol_mvc.atomic import replacing
 from protocol_mvc.clusterer import MultiViewClusterer
 from protocol_mvc.data.datasets import data_hash
-from protocol_mvc.formats.atomic import replacing
-from protocol_mvc.html_report import curves, plane, tables
+from protocol_mvc.html_report import curves, plane, rare, tables
 from protocol_mvc.html_report.comparison import compare
 from protocol_mvc.html_report.evidence import told_apart
 from protocol_mvc.html_report.facts import Facts, Ints, gather
-from protocol_mvc.html_report.verdict import verdict
+from protocol_mvc.html_report.verdict import headline, verdict
 from protocol_mvc.html_report.words import percent, short_percent, shortened, times
 
 
@@ -81,9 +81,11 @@ def render(model: MultiViewClusterer, facts: Facts, embedding: npt.NDArray[Any],
     environment.globals.update(looks=_looks, hash_of=_hash_of, asset=_asset)
     return environment.get_template("report.html").render(
         facts=facts,
-        verdict=verdict(facts),
+        headline=headline(facts),
+        verdict=sorted(verdict(facts), key=lambda sentence: not sentence.caution),  # cautions first
         clusters=tables.cluster_rows(facts),
-        small=tables.small_rows(facts, chances),
+        rare=rare.rare_rows(facts, chances),
+        most_cards=rare.MOST_CARDS,
         views=tables.view_rows(facts, chances),
         histogram=tables.histogram(facts),
         doubts=tables.doubt_rows(facts),

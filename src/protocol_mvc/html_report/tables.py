@@ -25,15 +25,6 @@ class ClusterRow(NamedTuple):
     mark: float
 
 
-class SmallRow(NamedTuple):
-    """One of the smallest clusters, and the view that tells it apart best."""
-
-    cluster: ClusterRow
-    view: str | None
-    chance: float | None
-    chances: list[float | None]  # in every view
-
-
 class ViewRow(NamedTuple):
     """One view."""
 
@@ -78,17 +69,6 @@ def cluster_rows(facts: Facts) -> list[ClusterRow]:
         )
         for c in range(facts.k)
     ]
-
-
-def small_rows(facts: Facts, chances: Floats) -> list[SmallRow]:
-    """The smallest third of the clusters, the smallest first; `chances` are those of `told_apart`."""
-    rows, found = cluster_rows(facts), []
-    for c in reversed(facts.smallest_third):
-        own = [number_or_none(chance) for chance in chances[:, c]]
-        best = int(np.nanargmax(chances[:, c])) if any(chance is not None for chance in own) else None
-        name, chance = (None, None) if best is None else (facts.views.names[best], own[best])
-        found.append(SmallRow(rows[c], name, chance, own))
-    return found
 
 
 def view_rows(facts: Facts, chances: Floats) -> list[ViewRow]:

@@ -8,7 +8,15 @@ import numpy as np
 from protocol_mvc.assessment import DISSOLVED
 from protocol_mvc.assignment import SUPPORT
 from protocol_mvc.html_report.facts import DOUBTFUL, SURE, UNCERTAIN, UNSURE, Facts
-from protocol_mvc.html_report.words import clusters, counted, listing, percent, shortened, times
+from protocol_mvc.html_report.words import (
+    clusters,
+    counted,
+    inequality,
+    listing,
+    percent,
+    shortened,
+    times,
+)
 from protocol_mvc.metrics import accuracy, group_recall
 
 
@@ -20,8 +28,27 @@ class Sentence(NamedTuple):
     caution: bool = False
 
 
-# Largest : smallest up to which a kind of inequality is spoken of.
-INEQUALITY = ((1.5, "of nearly equal size"), (3, "of somewhat unequal size"), (10, "of unequal size"))
+def headline(facts: Facts) -> str:
+    """What was found, and whether anything speaks against it: all, for those who read no further."""
+    return f"{counted(facts.n, 'sample')} in {_kinds(facts)}. {_trust(facts)}"
+
+
+def _kinds(facts: Facts) -> str:
+    if len(facts.filled) < 2:
+        return "one cluster"
+    rare = {0: "", 1: ", one of them rare"}.get(len(facts.rare), f", {len(facts.rare)} of them rare")
+    return f"{len(facts.filled)} clusters {inequality(facts.inequality)}{rare}"
+
+
+def _trust(facts: Facts) -> str:
+    cautions = sum(sentence.caution for sentence in verdict(facts))
+    them = "it" if len(facts.filled) == 1 else "them"
+    if cautions:
+        which = "the caution" if cautions == 1 else f"the {cautions} cautions"
+        return f"Read {which} below before you rely on {them}."
+    if facts.stability is None:
+        return f"Nothing that was measured speaks against {them}; whether other fits find the same was not."
+    return f"Other fits found the same, and nothing else speaks against {them}."
 
 
 def verdict(facts: Facts) -> list[Sentence]:
@@ -51,22 +78,21 @@ def _inequality(facts: Facts) -> Iterator[Sentence]:
     if len(facts.filled) < 2:
         return
     large, small = (counted(int(facts.sizes[c]), "sample") for c in (facts.filled[0], facts.filled[-1]))
-    ratio = facts.sizes[facts.filled[0]] / facts.sizes[facts.filled[-1]]
+    ratio = facts.inequality
     if ratio == 1:
-        yield Sentence("Sizes", f"The clusters are of equal size: {large} each.")
+        yield Sentence("Sizes", f"The clusters are {inequality(ratio)}: {large} each.")
         return
-    kind = next((text for limit, text in INEQUALITY if ratio <= limit), "of very unequal size")
     yield Sentence(
         "Sizes",
-        f"The clusters are {kind}: the largest, cluster {facts.filled[0]}, has {large}, {times(ratio)} times "
-        f"as many as the smallest, cluster {facts.filled[-1]}, with {small}.",
+        f"The clusters are {inequality(ratio)}: the largest, cluster {facts.filled[0]}, has {large}, "
+        f"{times(ratio)} times as many as the smallest, cluster {facts.filled[-1]}, with {small}.",
     )
 
 
 def _rare(facts: Facts) -> Iterator[Sentence]:
     if len(facts.filled) < 2:
         return
-    limit = f"fewer than half of an equal part (which would be {facts.equal_part:,.1f} samples)"
+    limit = f"less than half of an equal share (which is {facts.equal_part:,.1f} samples)"
     if not facts.rare:
         yield Sentence("Rare clusters", f"No cluster is rare: none has {limit}.")
         return
@@ -104,12 +130,16 @@ def _perceived(facts: Facts) -> Iterator[Sentence]:
 
 
 def _confidence(facts: Facts) -> Iterator[Sentence]:
-    sure, unsure = int((facts.confidence > SURE).sum()), int((facts.confidence < UNSURE).sum())
+    unsure = int((facts.confidence < UNSURE).sum())
     yield Sentence(
         "Confidence",
-        f"The model is sure of {percent(sure / facts.n)} of the samples (confidence above {SURE}) and in "
-        f"doubt about {percent(unsure / facts.n)} (below {UNSURE}, {counted(unsure, 'sample')}).",
+        f"The model is sure of {percent(facts.sure)} of the samples (confidence above {SURE}) and in "
+        f"doubt about {_some(unsure, facts.n)} (below {UNSURE}).",
     )
+
+
+def _some(count: int, n: int) -> str:
+    return f"{percent(count / n)}, {counted(count, 'sample')}" if count else "none"
 
 
 def _doubtful(facts: Facts) -> Iterator[Sentence]:

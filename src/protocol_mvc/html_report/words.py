@@ -2,6 +2,9 @@
 
 from collections.abc import Iterable, Sequence
 
+# Largest : smallest up to which sizes are called so; also what `info` says of data before a fit.
+INEQUALITY = ((1, "equal"), (1.5, "nearly equal"), (3, "somewhat unequal"), (10, "unequal"))
+
 
 def percent(share: float) -> str:
     """A share with one decimal; "0%" and "100%" are said of none and all alone."""
@@ -27,6 +30,12 @@ def times(ratio: float) -> str:
     return f"{ratio:.1f}" if ratio < 99.95 else f"{ratio:,.0f}"
 
 
+def inequality(ratio: float) -> str:
+    """What to call sizes by largest : smallest."""
+    kind = next((name for limit, name in INEQUALITY if ratio <= limit), "very unequal")
+    return f"of {kind} size"
+
+
 def listing(items: Iterable[object], most: int = 5) -> str:
     """The items, "a, b and c"; of more than `most` the first ones and how many are left."""
     shown = [str(item) for item in items]
@@ -42,6 +51,6 @@ def clusters(numbers: Sequence[int], notes: Sequence[str] = ()) -> str:
 
 
 def shortened(text: object, most: int = 100) -> str:
-    """The text, cut where it would fill the page."""
-    whole = str(text)
-    return whole if len(whole) <= most else f"{whole[: most - 1]}…"
+    """The text, without its middle where it would fill the page: long names often differ at the end alone."""
+    whole, head = str(text), most // 2
+    return whole if len(whole) <= most else f"{whole[:head]}…{whole[head + 1 - most :]}"

@@ -15,7 +15,7 @@ from protocol_mvc.methods.base import Inferred, infer_all
 from protocol_mvc.methods.protocol_config import ProtocolConfig
 from protocol_mvc.nn.network import MultiViewNetwork, Widths
 from protocol_mvc.runtime import draw_seed
-from protocol_mvc.training import Losses, Stage
+from protocol_mvc.training import DivergenceError, Losses, Stage
 from protocol_mvc.transport import PotLabels, Transport, pot_labels, ramp, solve
 
 NOWHERE = 1e3  # coordinates of an empty cluster's centre, far from all features
@@ -65,10 +65,10 @@ class Protocol(nn.Module):
         c = self.config
 
         def label(
-            source: Source, generator: torch.Generator, progress: float, perceived: PotLabels | None
+            source: Source, generator: torch.Generator, progress: float, perceived: Tensor | None
         ) -> Any:
             if perceived is not None and progress < c.trust:
-                return perceived
+                return self._trusted(perceived)
             mass = ramp(progress, c.mass_start, c.mass_end) if number == 0 else c.mass_end
             return self.label(source, generator, mass) if c.label_scope == "all" else mass
 
@@ -120,7 +120,7 @@ class Protocol(nn.Module):
         return self.config.align_twins or not bool(self.twins)
 
     @torch.no_grad()
-    def perceive(self, source: Source, generator: torch.Generator, number: int = 0) -> PotLabels | None:
+    def perceive(self, source: Source, generator: torch.Generator, number: int = 0) -> Tensor | None:
         """Start prototypes and prior of a round from an assignment of all samples, and return it."""
         if self.config.prior == "uniform":
             self.prior.fill_(1 / self.n_clusters)
@@ -138,7 +138,13 @@ class Protocol(nn.Module):
         self.prior.copy_((member.sum(0) + 1) / (member.sum() + self.n_clusters))
         mean = (member.T @ h).unflatten(1, (-1, self.config.feature)).mean(1)  # over members and views
         self.network.classifier.prototypes.copy_(functional.normalize(mean))
-        return PotLabels(member.to(self.prior), label.to(self.prior.device), self.prior.log())
+        return label
+
+    def _trusted(self, label: Tensor) -> PotLabels:
+        """The perceived assignment as labels to learn; the prior is still the one that came with it."""
+        label = label.to(self.prior.device)
+        member = functional.one_hot(label, self.n_clusters).to(self.prior)
+        return PotLabels(member, label, self.prior.log())
 
     def _explain_views(self, source: Source, x: assignment.Features, seed: int) -> assignment.Labels:
         """The assignment that explains best what views of different items have in common."""
@@ -207,6 +213,8 @@ class Protocol(nn.Module):
     def _pot_labels(self, log_p: Tensor, mass: float) -> PotLabels:
         """Eqs. 13-15: clusters as large as the prior says, unless the predictions insist."""
         c = self.config
+        if not log_p.isfinite().all():
+            raise DivergenceError("the predictions became other than finite numbers")
         if c.double_softmax:
             log_p = log_p.exp().log_softmax(1)
         return pot_labels(log_p, self._transport(log_p, mass))

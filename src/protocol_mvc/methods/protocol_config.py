@@ -16,52 +16,55 @@ class ProtocolConfig(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
-    hidden: tuple[Width, ...] = (500, 500)  # encoder layers between input and latent
-    latent: Width = 256  # of Z^v, S^v and U
-    feature: Width = 128  # of H^v
-    feedforward: Width = 256  # inside the attention block
-    dropout: Annotated[float, Field(ge=0, lt=1)] = 0.1  # of the attention block
-    classifier_scale: Positive = 10.0  # of the cosine logits
-    classify: Literal["feature", "latent"] = (
-        "feature"  # what the classifier sees: H^v, or Z^v as in the paper
-    )
+    hidden: tuple[Width, ...] = (500, 500)  #: encoder layers between input and latent
+    latent: Width = 256  #: of Z^v, S^v and U
+    feature: Width = 128  #: of H^v
+    feedforward: Width = 256  #: inside the attention block
+    dropout: Annotated[float, Field(ge=0, lt=1)] = 0.1  #: of the attention block
+    classifier_scale: Positive = 10.0  #: of the cosine logits
+    #: what the classifier sees, H^v or, as in the paper, Z^v
+    classify: Literal["feature", "latent"] = "feature"
 
-    reconstruct_length: Count = 30  # epochs
-    align_length: Count = 12  # epochs; longer ones learn by heart which items were paired
-    twins_length: Count = 30  # epochs of more reconstruction in place of alignment; see `align_twins`
-    align_twins: bool = False  # also where the views show the same items; see `pairing`
-    rounds: Count = 2  # of perceiving and rebalancing
-    rebalance_length: Count = 10  # epochs of each round
-    reconstruct_steps: Width = 8  # least in an epoch of reconstruction, which sees small data several times
-    most_steps: Width | None = 16  # in an epoch of any stage, which then sees a part of large data
+    reconstruct_length: Count = 30  #: epochs
+    align_length: Count = 12  #: epochs; longer ones learn by heart which items were paired
+    twins_length: Count = 30  #: epochs of more reconstruction in place of alignment; see `align_twins`
+    align_twins: bool = False  #: also where the views show the same items; see `pairing`
+    rounds: Count = 2  #: of perceiving and rebalancing
+    rebalance_length: Count = 10  #: epochs of each round
+    reconstruct_steps: Width = 8  #: least in an epoch of reconstruction, which sees small data several times
+    most_steps: Width | None = 16  #: in an epoch of any stage, which then sees a part of large data
     reconstruct_rate: Positive = 1e-3
     align_rate: Positive = 1e-3
     rebalance_rate: Positive = 3e-4
 
-    temperature_feature: Positive = 0.5  # tau_f of Eqs. 19-20
-    temperature_class: Positive = 1.0  # tau_l of Eqs. 21 and 28
-    structure_weight: NotNegative = 0.0  # of MSE(Z^v, S^v), which the released code adds
+    temperature_feature: Positive = 0.5  #: tau_f of Eqs. 19-20
+    temperature_class: Positive = 1.0  #: tau_l of Eqs. 21 and 28
+    structure_weight: NotNegative = 0.0  #: of MSE(Z^v, S^v), which the released code adds
 
-    mix: Fraction = 0.5  # share of the consensus in the mixed prediction
-    epsilon: Positive = 0.1  # entropic regularisation of the transport
-    kl_weight: Annotated[float, Field(gt=0, allow_inf_nan=True)] = 1.0  # beta, strength of the prior
-    mass_start: Annotated[float, Field(gt=0, le=1)] = 0.1  # lambda base of Eq. 16
-    mass_end: Annotated[float, Field(gt=0, le=1)] = 1.0  # lambda max of Eq. 16
-    prior: Literal["perceived", "uniform"] = "perceived"  # class sizes the transport starts from
-    trust: Fraction = 0.4  # first part of a round, in which the perceived assignment itself is learned
-    label_scope: Literal["all", "batch"] = "all"  # samples that share one transport
-    double_softmax: bool = False  # feed softmax(P_hat) to the transport, as the released code does
+    mix: Fraction = 0.5  #: share of the consensus in the mixed prediction
+    epsilon: Positive = 0.1  #: entropic regularisation of the transport
+    kl_weight: Annotated[float, Field(gt=0, allow_inf_nan=True)] = 1.0  #: beta, strength of the prior
+    mass_start: Annotated[float, Field(gt=0, le=1)] = 0.1  #: lambda base of Eq. 16
+    mass_end: Annotated[float, Field(gt=0, le=1)] = 1.0  #: lambda max of Eq. 16
+    prior: Literal["perceived", "uniform"] = "perceived"  #: class sizes the transport starts from
+    trust: Fraction = 0.4  #: first part of a round, in which the perceived assignment itself is learned
+    label_scope: Literal["all", "batch"] = "all"  #: samples that share one transport
+    double_softmax: bool = False  #: feed softmax(P_hat) to the transport, as the released code does
 
-    label_weight: NotNegative = 1.0  # of the cross-entropy with the POT labels, Eq. 11
-    label_loss: Literal["each", "mixed"] = "each"  # every prediction learns the labels, or their mixture does
-    label_shift: float = 1.0  # times log class frequency, added to the logits that learn the labels
-    twins_weight: NotNegative = 0.1  # of both contrasts in stage 3, where the views show the same items
-    rebalance: bool = True  # Eqs. 20-24; off leaves the plain contrasts beside the POT labels
-    logit_shift: float = 1.0  # times log class frequency, added to a positive's logit; the paper's sign is -1
-    class_weight: NotNegative = 1.0  # of the rebalanced class-level loss, Eqs. 21-24
-    sample_weight: Fraction = 0.8  # w_v of Eq. 22
-    prototype_weight: Fraction = 0.2  # w_t of Eq. 22
-    readout: Literal["classifier", "kmeans"] = "classifier"  # where the final labels come from
+    label_weight: NotNegative = 1.0  #: of the cross-entropy with the POT labels, Eq. 11
+    label_loss: Literal["each", "mixed"] = (
+        "each"  #: every prediction learns the labels, or their mixture does
+    )
+    label_shift: float = 1.0  #: times log class frequency, added to the logits that learn the labels
+    twins_weight: NotNegative = 0.1  #: of both contrasts in stage 3, where the views show the same items
+    rebalance: bool = True  #: Eqs. 20-24; off leaves the plain contrasts beside the POT labels
+    logit_shift: float = (
+        1.0  #: times log class frequency, added to a positive's logit; the paper's sign is -1
+    )
+    class_weight: NotNegative = 1.0  #: of the rebalanced class-level loss, Eqs. 21-24
+    sample_weight: Fraction = 0.8  #: w_v of Eq. 22
+    prototype_weight: Fraction = 0.2  #: w_t of Eq. 22
+    readout: Literal["classifier", "kmeans"] = "classifier"  #: where the final labels come from
 
     @model_validator(mode="after")
     def _prototypes_fit(self) -> Self:

@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, model_validator
 from safetensors import SafetensorError
 
+from protocol_mvc.messages import one_line
+
 SCHEMA = 1  # to be raised when a version that knows the former number could not read a folder any more
 MANIFEST, ARRAYS, CONFIG = "manifest.json", "model.safetensors", "config.json"
 HISTORY, CARD = "history.csv", "README.md"
@@ -37,6 +39,9 @@ FAULTS += (RuntimeError, MemoryError, SafetensorError, csv.Error)
 class ModelFileError(ValueError):
     """A model folder that cannot be written or read; the message names the file and the remedy."""
 
+    def __init__(self, message: str) -> None:
+        super().__init__(one_line(message))  # names in it come from strangers
+
 
 @contextmanager
 def refusing(path: Path, remedy: str) -> Iterator[None]:
@@ -53,7 +58,9 @@ def _reason(error: Exception) -> str:
     if isinstance(error, ValidationError):
         fault = error.errors(include_url=False, include_input=False)[0]
         return f"{'.'.join(map(str, fault['loc'])) or 'the text'} is not valid ({fault['msg']})"
-    text = error.strerror if isinstance(error, OSError) else str(error)
+    text = str(error)
+    if isinstance(error, OSError) and error.strerror:
+        text = error.strerror.partition(";")[0]  # behind it `atomic` gives the advice that is given here too
     return (text or type(error).__name__).partition("\n")[0].rstrip(".:")
 
 

@@ -4,8 +4,6 @@ import csv
 import hashlib
 import io
 import os
-import secrets
-import shutil
 from collections.abc import Mapping
 from html import escape
 from pathlib import Path
@@ -13,6 +11,7 @@ from pathlib import Path
 import numpy as np
 from safetensors.numpy import save
 
+from protocol_mvc.atomic import replacing_folder
 from protocol_mvc.storage.schema import (
     ARRAYS,
     CARD,
@@ -144,46 +143,7 @@ def _check_sizes(folder: Path, files: Mapping[str, bytes]) -> None:
 
 
 def _replace(folder: Path, files: Mapping[str, bytes]) -> None:
-    """Write beside the folder, then take its place."""
     folder.parent.mkdir(parents=True, exist_ok=True)
-    new = folder.with_name(f".{folder.name}.{secrets.token_hex(4)}")
-    try:
-        new.mkdir()
+    with replacing_folder(folder, overwrite=True) as new:
         for name, content in files.items():
-            _write(new / name, content)
-        _sync(new)
-        _swap(new, folder)
-    finally:
-        shutil.rmtree(new, ignore_errors=True)  # what failed; else it has moved
-    _sync(folder.parent)
-
-
-def _write(path: Path, content: bytes) -> None:
-    with path.open("xb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def _sync(folder: Path) -> None:
-    """Make sure that the names in a folder are on the disk; Windows offers no way."""
-    if os.name == "posix":
-        number = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(number)
-        finally:
-            os.close(number)
-
-
-def _swap(new: Path, folder: Path) -> None:
-    if not folder.exists():
-        new.rename(folder)
-        return
-    old = new.with_name(new.name + ".old")
-    folder.rename(old)
-    try:
-        new.rename(folder)
-    except BaseException:
-        old.rename(folder)
-        raise
-    shutil.rmtree(old, ignore_errors=True)
+            (new / name).write_bytes(content)

@@ -16,11 +16,10 @@ def ramp(progress: float, start: float, end: float) -> float:
 class PotLabels(NamedTuple):
     """What the transport plan says of the samples it was solved for."""
 
-    soft: (
-        Tensor  # (n, k) split of each sample: rows sum to at most 1, to less where a sample is left for later
-    )
-    hard: Tensor  # (n,) the cluster that gets most of a sample
-    log_frequency: Tensor  # (k,) log of the class frequencies that the plan perceives
+    #: (n, k) split of each sample; rows sum to at most 1, to less where a sample is left for later
+    soft: Tensor
+    hard: Tensor  #: (n,) the cluster that gets most of a sample
+    log_frequency: Tensor  #: (k,) log of the class frequencies that the plan perceives
 
     def rows(self, index: Tensor) -> "PotLabels":
         """The labels of some samples; frequencies stay those of the whole."""

@@ -21,11 +21,11 @@ Matrix = Any  # a tensor, array or memory map (n, k), or a callable that makes a
 class Transport(NamedTuple):
     """The optimal plan, as the K + 1 numbers it follows from, and how it was reached."""
 
-    potentials: Tensor  # (k + 1,) dual potentials g, the last of the virtual column (-inf without one)
-    column_mass: Tensor  # (k,) mass that each cluster receives
-    residual: float  # L1 error of the optimality conditions; the whole mass is 1
-    gap: float  # primal value of a feasible plan nearby minus dual value
-    passes: int  # sweeps over the n x k entries
+    potentials: Tensor  #: (k + 1,) dual potentials g, the last of the virtual column (-inf without one)
+    column_mass: Tensor  #: (k,) mass that each cluster receives
+    residual: float  #: L1 error of the optimality conditions; the whole mass is 1
+    gap: float  #: primal value of a feasible plan nearby minus dual value
+    passes: int  #: sweeps over the n x k entries
     converged: bool
     epsilon: float
 

@@ -1,0 +1,89 @@
+"""CITE-seq: cell types, also rare ones, from RNA and surface proteins, and labels back into the .h5mu.
+
+The counts are simulated: negative binomial, cells of very different depth, proteins with background, one
+cell in thirty without proteins. Read your own file in place of `simulate`. Run
+
+    python examples/cite_seq.py --out out
+"""
+
+import argparse
+import sys
+from pathlib import Path
+
+import numpy as np
+from scipy.sparse import csr_matrix
+from sklearn.cluster import KMeans
+from sklearn.decomposition import PCA
+
+from protocol_mvc import PROTOCOL
+from protocol_mvc.formats import write_back
+from protocol_mvc.html_report import write_report
+from protocol_mvc.metrics import accuracy, group_recall, matched
+
+try:
+    import mudata
+    from anndata import AnnData
+except ImportError:
+    sys.exit("This example needs mudata: pip install 'protocol-mvc[omics]'")
+
+# Cells of each type, and the lineage whose genes they share.
+TYPES = {"CD4 T": (340, 0), "CD14 mono": (220, 1), "B": (140, 2), "CD8 T": (120, 0), "NK": (90, 0)}
+TYPES |= {"CD16 mono": (40, 1), "DC": (20, 1), "pDC": (15, 3), "plasma": (15, 2)}
+
+
+def simulate(rng, n_genes=2000, n_proteins=25):
+    """Counts of every gene and protein in every cell, and the type of the cell."""
+    sizes, lineage = map(list, zip(*TYPES.values(), strict=True))
+    kind = rng.permutation(np.repeat(np.arange(len(TYPES)), sizes))
+    shared = rng.normal(size=(4, n_genes)) * 1.2 * (rng.random((4, n_genes)) < 0.05)
+    own = np.abs(rng.normal(size=(len(TYPES), n_genes))) * 1.5 * (rng.random((len(TYPES), n_genes)) < 0.02)
+    expected = rng.lognormal(-1, 1.5, size=n_genes) * np.exp(shared[lineage] + own)
+    depth = rng.lognormal(np.log(2500), 0.4, size=(len(kind), 1))
+    rna = (expected / expected.sum(axis=1, keepdims=True))[kind] * depth
+    background, signal = rng.lognormal(np.log([[8], [80]]), 0.6, size=(2, n_proteins))
+    carries = rng.random((len(TYPES), n_proteins)) < 0.2
+    protein = (background + signal * carries[kind]) * rng.lognormal(0, 0.3, size=(len(kind), 1))
+    count = lambda mean, spread: rng.poisson(rng.gamma(1 / spread, mean * spread)).astype(np.float32)
+    return count(rna, 0.3), count(protein, 0.15), np.array(list(TYPES))[kind]
+
+
+parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+parser.add_argument("--out", type=Path, default=Path("out"), help="folder for the files and the report")
+(out := parser.parse_args().out).mkdir(parents=True, exist_ok=True)
+mudata.set_options(pull_on_update=False)
+
+# 1. A MuData as any single-cell pipeline has it: normalised values in X, principal components beside them.
+rna, protein, kind = simulate(rng := np.random.default_rng(0))
+log = np.log1p(1e4 * rna / rna.sum(axis=1, keepdims=True))  # scanpy: normalize_total, log1p
+genes = AnnData(csr_matrix(log), layers={"counts": csr_matrix(rna)})
+genes.obsm["X_pca"] = PCA(30, random_state=0).fit_transform(log)
+proteins = AnnData(np.log1p(protein) - np.log1p(protein).mean(axis=1, keepdims=True))  # muon: prot.pp.clr
+for part, what in ((genes, "gene"), (proteins, "protein")):
+    part.obs_names = [f"cell{i:04d}" for i in range(part.n_obs)]
+    part.var_names = [f"{what}{i}" for i in range(part.n_vars)]
+cells = mudata.MuData({"rna": genes, "prot": proteins[rng.random(len(kind)) > 1 / 30].copy()})
+cells.obs["cell_type"] = kind
+cells.write(out / "cells.h5mu")
+
+# 2. K-means on the same two views, each in units of its own spread; it may see the missing proteins too.
+both = np.hstack([x / x.std() for x in (genes.obsm["X_pca"], proteins.X)])
+plain = KMeans(len(TYPES), n_init=10, random_state=0).fit_predict(both)
+
+# 3. This library takes the MuData as it is; cells without proteins are labelled by their RNA.
+keep = {"rna:X_pca": "none"}  # principal components are not to be scaled: the first ones tell most
+model = PROTOCOL(n_clusters=len(TYPES), views=["rna:X_pca", "prot"], scale=keep, random_state=0)
+model.set_params(config__hidden=(200,), config__reconstruct_length=10)  # small and quick, for a first look
+model.fit(cells)
+for name, labels in (("K-means", plain), ("PROTOCOL", model.labels_)):
+    tail = group_recall(kind, labels).tail
+    print(f"{name:>10}: accuracy {accuracy(kind, labels):.3f}, recall of the rarest types {tail:.3f}")
+for name, hits, size in zip(np.unique(kind), *matched(kind, model.labels_)[:2], strict=True):
+    print(f"{name:>10}: {hits} of {size} cells found")
+
+# 4. The labels go into a copy of the file, for scanpy and muon to plot; all else in it stays as it was.
+results = (model.sample_ids_, model.labels_, model.predict_proba(cells), model.embedding_)
+write_back(out / "cells.h5mu", out / "clustered.h5mu", *results, {"seed": model.seed_}, overwrite=True)
+print(mudata.read(out / "clustered.h5mu").obs[["cell_type", "protocol_mvc", "protocol_mvc_confidence"]])
+
+# 5. One page to look at and to pass on.
+print("report:", write_report(model, cells, out / "report.html", truth=kind, source=out / "cells.h5mu"))

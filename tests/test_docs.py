@@ -1,0 +1,184 @@
+"""What the documentation shows is what happens: every block of every page runs, those of a page in order."""
+
+import doctest
+import re
+import shlex
+import subprocess
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import anndata
+import mudata
+import numpy as np
+import pandas as pd
+import pytest
+import typer
+from tests.commands.running import run
+from tests.examples import TINY, blobs
+
+from protocol_mvc import assignment, cli, estimator
+from protocol_mvc.assessment import DISSOLVED
+from protocol_mvc.data import SCALINGS
+from protocol_mvc.html_report import facts, plane, tables
+from protocol_mvc.methods.protocol_config import PRESETS
+from protocol_mvc.metrics import accuracy
+from protocol_mvc.transport import solver
+
+ROOT = Path(__file__).parents[1]
+PAGES = {path.name: path for path in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))}
+TEXTS = {name: path.read_text() for name, path in PAGES.items()}
+BLOCK = re.compile(r"^```(python|bash|console)\n(.*?)^```$", flags=re.MULTILINE | re.DOTALL)
+COMMANDS = sorted({code for text in TEXTS.values() for code in re.findall(r"`(protocol-mvc [^`]+)`", text)})
+
+Names = dict[str, Any]
+
+
+def tables_of_ones_own() -> Names:
+    Path("new").mkdir()
+    for name, view in zip(("image", "text"), blobs()[0], strict=True):
+        for place in (f"{name}.csv", f"new/{name}.csv"):
+            pd.DataFrame(view).add_prefix(name).to_csv(place, index_label="id")
+    return {}
+
+
+def cells() -> Names:
+    (pca, protein), kind = blobs()
+    ids = [f"cell{i}" for i in range(len(kind))]
+    counts = pd.DataFrame(np.exp(pca), ids).add_prefix("gene")
+    rna = anndata.AnnData(counts, obsm={"X_pca": pca, "protein": protein})
+    with mudata.set_options(pull_on_update=False):
+        both = mudata.MuData(
+            {"rna": rna, "prot": anndata.AnnData(pd.DataFrame(protein, ids).add_prefix("antibody"))}
+        )
+        both.obs["cell_type"] = kind.astype(str)
+        both.write("cells.h5mu")
+    return {"mudata": both, "anndata": rna}
+
+
+def views_in_memory() -> Names:
+    views, _ = blobs()
+    return {"views": views, "new_views": [view[:5] for view in views]}
+
+
+# What pages take as given; all others begin with nothing.
+GIVEN: dict[str, Callable[[], Names]] = {
+    "README.md": tables_of_ones_own,
+    "files.md": cells,
+    "models.md": views_in_memory,
+}
+
+
+@pytest.fixture
+def quickly(monkeypatch):
+    """The default preset is one that fits in a moment, in Python and in the command."""
+    monkeypatch.setitem(PRESETS, "default", TINY)
+    monkeypatch.setattr(assignment, "MICRO_PER_CLUSTER", (3,))
+
+
+@pytest.mark.parametrize("page", [name for name, text in TEXTS.items() if BLOCK.search(text)])
+def test_the_blocks_of_a_page_run(page: str, tmp_path: Path, monkeypatch, quickly):
+    monkeypatch.chdir(tmp_path)
+    names = GIVEN.get(page, dict)()
+    for language, code in BLOCK.findall(TEXTS[page]):
+        if language == "python":
+            run_python(code, names)
+        else:
+            run_shell(code)
+
+
+def run_python(code: str, names: Names) -> None:
+    if not code.startswith(">>>"):
+        exec(code, names)
+        return
+    runner = doctest.DocTestRunner()
+    shown = doctest.DocTestParser().get_doctest(code, names, "block", None, 0)
+    runner.run(shown, clear_globs=False)
+    names.update(shown.globs)
+    assert runner.summarize(verbose=False).failed == 0
+
+
+def run_shell(code: str) -> None:
+    for line in code.splitlines():
+        verb, *words = shlex.split(line, comments=True)
+        if verb in EXCEPTIONS:
+            EXCEPTIONS[verb](words)
+        elif verb == "protocol-mvc":
+            result = run(*words)
+            assert result.exit_code == 0, f"{line}\n{result.output}"
+        else:
+            subprocess.run(line, shell=True, check=True)
+
+
+def check_make(words: list[str]) -> None:
+    """Takes minutes and a new environment, so that there is such a verb must do."""
+    assert re.search(rf"^{words[0]}:.*##", (ROOT / "Makefile").read_text(), flags=re.MULTILINE)
+
+
+def check_pip(words: list[str]) -> None:
+    """Changes the environment, so that files and extras exist must do."""
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    assert words[:3] == ["install", "-c", "constraints.txt"]
+    assert set(words[-1].strip(".[]").split(",")) <= extras.keys()
+
+
+EXCEPTIONS = {"make": check_make, "pip": check_pip}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_commands_within_sentences_are_understood(command: str):
+    _, *words = shlex.split(command)
+    understood(typer.main.get_command(cli.app), words)
+
+
+def understood(verb: Any, words: list[str]) -> None:
+    """Find the verb and parse its options, which nothing is done with; a verb may also be merely named."""
+    inner = getattr(verb, "commands", {})
+    if words and words[0] in inner:
+        understood(inner[words[0]], words[1:])
+    elif words:
+        assert not inner or words[0].startswith("-"), f"there is no verb {words[0]}"
+        verb.make_context(verb.name, words)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_links_lead_somewhere(page: str):
+    targets = re.findall(r"\]\(([^)#]+)", TEXTS[page])
+    gone = [t for t in targets if "://" not in t and not (PAGES[page].parent / t).exists()]
+    assert gone == []
+
+
+def test_the_guide_states_the_limits_that_hold_and_knows_every_part_of_the_report():
+    guide = " ".join(TEXTS["guide.md"].split())
+    for sentence in (
+        f"clusters of fewer than {assignment.SUPPORT} samples",
+        f"below {DISSOLVED} it does not come back",
+        f"if more than {100 * facts.UNCERTAIN:.0f} % of the samples",
+        f"at most {plane.MOST_POINTS:,} points",
+        f"the {tables.MOST_DOUBTS} samples in greatest doubt",
+        f"a mean below {facts.DOUBTFUL}, or most of it below {facts.UNSURE}",
+        f"neighbour graphs ({assignment.MOST_ROWS} samples)",
+        f"`most_steps={PRESETS['default'].most_steps}`",
+    ):
+        assert sentence in guide
+    page = (Path(facts.__file__).parent / "templates" / "report.html").read_text()
+    headings = re.findall(r"<h2>(?:\{\{ \")?([\w ]+)", page)
+    assert len(headings) > 5
+    assert [heading for heading in headings if f"| {heading} |" not in guide] == []
+    assert {"auto", *re.findall(r'\| `"(\w+)"` \|', guide)} == set(SCALINGS)
+
+
+def test_the_readme_finds_the_rare_group():
+    (code,) = [code for language, code in BLOCK.findall(TEXTS["README.md"]) if language == "python"]
+    names: Names = {}
+    run_python(code, names)
+    assert accuracy(names["kind"], names["labels"]) > 0.95
+
+
+@pytest.mark.parametrize("module", [estimator, solver], ids=lambda module: module.__name__)
+def test_the_examples_in_docstrings_run(module: ModuleType, quickly):
+    result = doctest.testmod(module)
+    assert result.attempted > 0
+    assert result.failed == 0

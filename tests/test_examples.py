@@ -1,0 +1,98 @@
+"""The examples run as users run them, find the rare groups, and leave what they promise."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+
+from protocol_mvc import PROTOCOL
+from protocol_mvc.data import available
+
+ROOT = Path(__file__).parents[1]
+NUMBERS = re.compile(r"^ *(.+): accuracy ([\d.]+), recall of the rarest \w+ ([\d.]+)$", re.MULTILINE)
+FOUND = re.compile(r"^ *(.+): (\d+) of (\d+) .*found$", re.MULTILINE)
+
+
+def run(name: str, folder: Path, *paths: Path, **variables: str) -> subprocess.CompletedProcess[str]:
+    """What an example says in a folder of its own, with one thread and further places to import from."""
+    places = os.pathsep.join(map(str, (*paths, ROOT / "src")))
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": places} | variables
+    words = [sys.executable, str(ROOT / "examples" / f"{name}.py"), "--out", str(folder / "out")]
+    return subprocess.run(words, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+
+
+def said(result: subprocess.CompletedProcess[str]) -> tuple[dict[str, float], list[tuple[int, int]]]:
+    """Recall of the rarest groups by method, and how many of each group were found."""
+    assert result.returncode == 0, result.stderr
+    tails = {name: float(tail) for name, _, tail in NUMBERS.findall(result.stdout)}
+    return tails, [(int(hits), int(size)) for _, hits, size in FOUND.findall(result.stdout)]
+
+
+def test_rare_topics_are_found_in_images_and_texts(tmp_path):
+    result = run("image_text", tmp_path)
+    tails, groups = said(result)
+    assert tails["PROTOCOL"] > tails["K-means"]
+    assert tails["text only"] > tails["K-means"]
+    assert len(groups) == 10
+    assert result.stdout.count("unsure: item") == 5
+    assert PROTOCOL.load(tmp_path / "out" / "model").view_names_ == ("image", "text")
+    assert (tmp_path / "out" / "report.html").stat().st_size < 5e6
+
+
+def test_rare_cell_types_are_found_and_the_file_stays_as_it_was(tmp_path):
+    tails, groups = said(run("cite_seq", tmp_path))
+    assert tails["PROTOCOL"] > tails["K-means"]
+    assert all(2 * hits > size for hits, size in groups)
+    assert (tmp_path / "out" / "report.html").stat().st_size < 5e6
+    before, after = (contents(tmp_path / "out" / f"{name}.h5mu") for name in ("cells", "clustered"))
+    assert {name.split("/")[-1] for name in set(after) - set(before) if "protocol_mvc" in name}
+    assert all("protocol_mvc" in name for name in set(after) - set(before))
+    for name, value in before.items():
+        np.testing.assert_array_equal(after[name], value, err_msg=name)
+
+
+def contents(path: Path) -> dict[str, Any]:
+    """Every array of a file by its path."""
+    found: dict[str, Any] = {}
+
+    def keep(name: str, node: Any) -> None:
+        if isinstance(node, h5py.Dataset):
+            found[name] = node[()]
+
+    with h5py.File(path) as file:
+        file.visititems(keep)
+    return found
+
+
+def test_without_mudata_one_line_tells_what_to_install(tmp_path):
+    (tmp_path / "mudata.py").write_text("raise ImportError")
+    result = run("cite_seq", tmp_path, tmp_path)
+    assert result.returncode != 0
+    assert result.stderr.strip() == "This example needs mudata: pip install 'protocol-mvc[omics]'"
+
+
+def test_without_the_data_the_digits_tell_where_to_put_them(tmp_path):
+    empty = tmp_path / "a" / "b"  # the loader also looks beside the folder it is run in
+    empty.mkdir(parents=True)
+    result = run("hdigit", empty, PROTOCOL_DATA=str(empty), XDG_CACHE_HOME=str(empty))
+    assert result.returncode == 3
+    assert "hdigit.npz" in result.stderr
+    assert "PROTOCOL_DATA" in result.stderr
+    assert result.stdout == ""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif("hdigit" not in available(), reason="the data file is not here")
+def test_the_rare_digits_are_found(tmp_path):
+    result = run("hdigit", tmp_path)
+    assert result.returncode == 0, result.stderr
+    tail = {
+        name: float(line) for name, line in re.findall(r"^(\S+).* ([\d.]+)$", result.stdout, re.MULTILINE)
+    }
+    assert tail["PROTOCOL,"] > tail["K-means"]
