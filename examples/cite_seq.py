@@ -72,7 +72,7 @@ plain = KMeans(len(TYPES), n_init=10, random_state=0).fit_predict(both)
 # 3. This library takes the MuData as it is; cells without proteins are labelled by their RNA.
 keep = {"rna:X_pca": "none"}  # principal components are not to be scaled: the first ones tell most
 model = PROTOCOL(n_clusters=len(TYPES), views=["rna:X_pca", "prot"], scale=keep, random_state=0)
-model.set_params(config__hidden=(200,), config__reconstruct_length=10)  # small and quick, for a first look
+model.set_params(config__hidden=(200,), config__latent=64, config__reconstruct_length=10)  # small and quick
 model.fit(cells)
 for name, labels in (("K-means", plain), ("PROTOCOL", model.labels_)):
     tail = group_recall(kind, labels).tail

@@ -89,12 +89,14 @@ class Voice(NamedTuple):
 
 
 def table(title: str, headers: Sequence[str], rows: Iterable[Sequence[Any]]) -> Table:
-    """A table whose first column is a name and the others numbers; brackets in names are no markup."""
+    """A table with numbers on the right of their column and words on the left; brackets are no markup."""
     grid = Table(title=Text(title), title_justify="left", box=SIMPLE_HEAD)
+    cells = [[str(cell) for cell in row] for row in rows]
     for i, header in enumerate(headers):
-        grid.add_column(Text(header), justify="right" if i else "left")
-    for row in rows:
-        grid.add_row(*(Text(str(cell)) for cell in row))
+        words = i == 0 or any(row[i][:1].isalpha() for row in cells)
+        grid.add_column(Text(header), justify="left" if words else "right")
+    for row in cells:
+        grid.add_row(*map(Text, row))
     return grid
 
 
