@@ -70,10 +70,10 @@ def with_gaps(views: list[Floats], share: float = 0.3, seed: int = 0) -> list[Fl
     return [np.where((lost == v)[:, None], np.nan, x) for v, x in enumerate(views)]
 
 
-def source(X: Any, batch_size: int = 32) -> Source:
+def source(X: Any, batch_size: int = 32, *, shared: bool = False) -> Source:
     """Batches of the data, scaled as the estimator does it."""
-    views = as_views(X)
-    return Source(views, fit_scalings(views), batch_size=batch_size, device=torch.device("cpu"))
+    views, device = as_views(X), torch.device("cpu")
+    return Source(views, fit_scalings(views), batch_size=batch_size, device=device, shared=shared)
 
 
 def seeded(seed: int = 0) -> torch.Generator:

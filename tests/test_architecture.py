@@ -27,7 +27,7 @@ class Rule:
 
 TENSORS = frozenset({"nn", "transport", "losses"})
 LOWEST = TENSORS | {"runtime", "data", "metrics", "assignment", "cooccurrence", "pairing"}
-LOWEST |= {"presets", "storage", "atomic", "lock", "messages"}
+LOWEST |= {"presets", "storage", "atomic", "lock", "messages", "distributed"}
 LOOP = frozenset({"snapshot", "training", "checkpoint"})
 BELOW_ESTIMATOR = LOWEST | LOOP | {"methods", "saving"}
 BELOW_REPORT = BELOW_ESTIMATOR | {"clusterer", "estimator"}
@@ -38,9 +38,10 @@ RULES = {
     "messages": Rule(),
     "runtime": Rule(frozenset({"messages"})),
     "atomic": Rule(),
+    "distributed": Rule(),
     "lock": Rule(frozenset({"atomic"})),
     "metrics": Rule(),
-    "data": Rule(frozenset({"runtime", "messages"})),
+    "data": Rule(frozenset({"runtime", "messages", "distributed"})),
     "formats": Rule(frozenset({"data", "atomic", "messages"})),
     **{part: Rule(only_torch=True) for part in sorted(TENSORS)},
     "presets": Rule(frozenset({"messages"})),
@@ -49,9 +50,11 @@ RULES = {
     "pairing": Rule(),
     "cooccurrence": Rule(frozenset({"assignment"})),
     "snapshot": Rule(frozenset({"nn"})),
-    "training": Rule(frozenset({"runtime", "data", "snapshot"})),
-    "checkpoint": Rule(frozenset({"runtime", "data", "training", "atomic"})),
-    "methods": Rule(TENSORS | {"assignment", "cooccurrence", "pairing", "training", "data", "runtime"}),
+    "training": Rule(frozenset({"runtime", "data", "snapshot", "distributed"})),
+    "checkpoint": Rule(frozenset({"runtime", "data", "training", "atomic", "distributed"})),
+    "methods": Rule(
+        TENSORS | {"assignment", "cooccurrence", "pairing", "training", "data", "runtime", "distributed"}
+    ),
     "saving": Rule(LOWEST),
     "clusterer": Rule(BELOW_ESTIMATOR),
     "estimator": Rule(BELOW_ESTIMATOR | {"clusterer"}),
@@ -70,7 +73,7 @@ RULES = {
 # (sem.py, sem_config.py, ...); the __init__ of the folder gathers them all.
 SEPARATE = {"methods": "base"}
 TORCH_ONLY = {"torch", "numpy"}
-HIDDEN = "torch.distributed"  # ranks are known to runtime alone
+HIDDEN = "torch.distributed"  # ranks are known to distributed.py alone
 
 
 def modules() -> list[Path]:

@@ -121,7 +121,9 @@ def test_a_state_cut_or_altered_anywhere_gives_way_to_the_one_before(tmp_path_fa
     folder = tmp_path_factory.mktemp("states")
     kept = Checkpoint(folder, {"a": 1})
     for number in range(2):
-        kept.keep(State(0, number, None, 1.0, [Epoch("s", 0, 0.1, 1e-3, {"l": 0.5})], {"x": torch.ones(3)}))
+        kept.keep(
+            State(0, number, None, 1.0, [Epoch("s", 0, 0.1, 1e-3, 1.0, {"l": 0.5})], {"x": torch.ones(3)})
+        )
     path = folder / NAMES[1]
     content = bytearray(path.read_bytes())
     at = data.draw(st.integers(0, len(content) - 1))
@@ -137,7 +139,9 @@ def test_a_state_cut_or_altered_anywhere_gives_way_to_the_one_before(tmp_path_fa
 
 
 def test_a_state_reads_as_it_was_written(tmp_path: Path):
-    state = State(2, 3, torch.arange(4), 0.1, [Epoch("s", 1, 0.25, 1e-3, {"l": 1 / 3})], {"x": torch.rand(2)})
+    state = State(
+        2, 3, torch.arange(4), 0.1, [Epoch("s", 1, 0.25, 1e-3, 1.0, {"l": 1 / 3})], {"x": torch.rand(2)}
+    )
     Checkpoint(tmp_path / "new" / "folder", {"a": [1, None]}).keep(state)
     found = Checkpoint(tmp_path / "new" / "folder", {"a": [1, None]}).load()
     assert found is not None

@@ -24,6 +24,7 @@ from torch import Tensor
 from protocol_mvc.atomic import replacing
 from protocol_mvc.data.datasets import data_hash
 from protocol_mvc.data.views import Views
+from protocol_mvc.distributed import rank
 from protocol_mvc.runtime import Seed, fresh_seed, resolve_device
 from protocol_mvc.training import Epoch, State
 
@@ -92,8 +93,11 @@ class Checkpoint:
         return self._found
 
     def keep(self, state: State, *, final: bool = False) -> None:
-        """Write the state, unless the last one is of a moment ago; if that fails, warn and go on."""
-        if not final and time.monotonic() - self._last < EVERY:
+        """Write the state, unless the last one is of a moment ago; if that fails, warn and go on.
+
+        Of several processes, whose states are the same, the first one writes.
+        """
+        if rank() > 0 or (not final and time.monotonic() - self._last < EVERY):
             return
         try:
             self.folder.mkdir(parents=True, exist_ok=True)

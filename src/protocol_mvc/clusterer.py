@@ -21,12 +21,15 @@ from protocol_mvc.data.batches import BLOCK, Source
 from protocol_mvc.data.datasets import data_hash
 from protocol_mvc.data.scaling import fit_scalings
 from protocol_mvc.data.views import Views, as_views
+from protocol_mvc.distributed import first
 from protocol_mvc.messages import brief
 from protocol_mvc.methods.base import Inferred, infer_all
 from protocol_mvc.nn.seeded import build
 from protocol_mvc.presets import is_config, make_config, resolve_config
 from protocol_mvc.runtime import Seed, environment, fresh_seed, progress_bar, resolve_device
 from protocol_mvc.training import Epoch, train
+
+MOST_EMBEDDED = 50_000  # samples whose features are kept after a fit
 
 Floats = npt.NDArray[np.float32]
 Labels = npt.NDArray[np.int64]
@@ -83,18 +86,17 @@ class MultiViewClusterer(TransformerMixin, ClusterMixin, BaseEstimator):
         method, source, generator = self._set_up(views, kept)
         stages = method.stages()
         with progress_bar(sum(stage.epochs for stage in stages), visible=self.verbose > 0) as advance:
-            on_epoch = lambda epoch: advance(epoch.stage)
-            on_skip = lambda stage: advance(stage.name, stage.epochs)  # else the bar would end short
-            history = train(method, stages, source, generator, on_epoch, on_skip, kept)
+            tell = (lambda epoch: advance(epoch.stage), lambda stage: advance(stage.name, stage.epochs))
+            history = train(method, stages, source, generator, *tell, kept)
         # Only now: a fit that failed leaves the estimator as it was.
         self.data_hash_ = data_hash(views)
         validate_data(self, X if self._is_table(X) else views, reset=True, skip_check_array=True)
         self.method_ = method.eval().requires_grad_(False)
         self._config, self.seed_ = resolve_config(self.config, self._presets), generator.initial_seed()
         self.scalings_, self.view_names_, self._dims = source.scalings, views.names, views.dims
-        self._columns = dict(zip(views.names, views.columns, strict=False))
-        self.sample_ids_ = views.ids
-        self._describe(infer_all(self.method_, source), history, source.device)
+        self._columns, self.sample_ids_ = dict(zip(views.names, views.columns, strict=False)), views.ids
+        inferred = infer_all(self.method_, source, features=len(views) <= MOST_EMBEDDED)
+        self._describe(inferred, history, source.device)
         warn_of(too_small(self.cluster_sizes_))
         return self
 
@@ -109,7 +111,7 @@ class MultiViewClusterer(TransformerMixin, ClusterMixin, BaseEstimator):
 
     def predict_proba(self, X: Any) -> Floats:
         """Probability of each cluster (n, K); rows sum to one and their argmax is the label."""
-        return self._proba(self._infer(X))
+        return self._proba(self._infer(X, features=False))
 
     def transform(self, X: Any) -> Floats:
         """Features (n, V x width) of each sample, unit norm per view; absent views get the others' mean."""
@@ -118,7 +120,7 @@ class MultiViewClusterer(TransformerMixin, ClusterMixin, BaseEstimator):
     def fit_transform(self, X: Any, y: Any = None, **params: Any) -> Floats:
         """The features of X after fitting to it."""
         self.fit(X, **params)
-        return self.embedding_
+        return self.transform(X) if self.embedding_ is None else self.embedding_
 
     def score(self, X: Any, y: Any = None) -> float:
         """Simplified silhouette of the clusters in the features, from -1 to 1; y is ignored."""
@@ -198,20 +200,18 @@ class MultiViewClusterer(TransformerMixin, ClusterMixin, BaseEstimator):
         """What training needs: the untrained method, its batches, and the generator of all that is random."""
         config, device = resolve_config(self.config, self._presets), resolve_device(self.device)
         seed = fresh_seed(self.random_state) if kept is None else kept.seed_or(self.random_state)
-        generator = torch.Generator().manual_seed(seed)
+        generator = torch.Generator().manual_seed(int(first(torch.tensor(seed))))
         scalings, size = fit_scalings(views, self.scale), int(self.batch_size)
-        source = Source(views, scalings, batch_size=size, device=device)
+        source = Source(views, scalings, batch_size=size, device=device, shared=True)
         method = build(lambda: self._method(config, list(views.dims), self.n_clusters), generator).to(device)
         return method, source, generator
 
     def _is_table(self, X: Any) -> bool:
         """Whether X is one array or data frame, whose columns scikit-learn knows how to check."""
-        if isinstance(X, Views) or is_annotated(X):
-            return False
         table = hasattr(X, "shape") or (self.views is not None and not isinstance(X, Mapping))
-        return table and getattr(X, "ndim", 2) == 2
+        return table and not (isinstance(X, Views) or is_annotated(X)) and getattr(X, "ndim", 2) == 2
 
-    def _infer(self, X: Any) -> Inferred:
+    def _infer(self, X: Any, *, features: bool = True) -> Inferred:
         check_is_fitted(self)
         if self._is_table(X):  # the names and the number of its columns must be those of fit
             validate_data(self, X, reset=False, skip_check_array=True)
@@ -221,7 +221,8 @@ class MultiViewClusterer(TransformerMixin, ClusterMixin, BaseEstimator):
             raise ValueError("X has 0 samples: give at least one row to predict.")
         views = views.select(self.view_names_, self._dims)
         device = next(self.method_.parameters()).device
-        return infer_all(self.method_, Source(views, self.scalings_, batch_size=BLOCK, device=device))
+        blocks = Source(views, self.scalings_, batch_size=BLOCK, device=device)
+        return infer_all(self.method_, blocks, features=features)
 
     def _proba(self, inferred: Inferred) -> Floats:
         return inferred.log_proba.exp().numpy()[:, self._order]
@@ -235,10 +236,10 @@ class MultiViewClusterer(TransformerMixin, ClusterMixin, BaseEstimator):
         self.cluster_sizes_ = sizes[self._order]
         self.class_prior_ = self.method_.class_prior().cpu().numpy()[self._order]
         self.view_weights_ = self.method_.view_weights().cpu().numpy()
-        self.embedding_ = inferred.embedding.numpy()
+        self.embedding_: Any = inferred.embedding.numpy() if inferred.embedding.shape[1] else None
         self.history_: list[dict[str, Any]] = [
-            {"stage": e.stage, "epoch": e.epoch, "seconds": e.seconds, "rate": e.rate, **e.losses}
-            for e in history
+            {name: value for name, value in epoch._asdict().items() if name != "losses"} | epoch.losses
+            for epoch in history
         ]
         self.environment_ = environment(device)
 

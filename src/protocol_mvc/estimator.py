@@ -31,8 +31,10 @@ class PROTOCOL(MultiViewClusterer):
         imbalance_ratio_: smallest / largest non-empty cluster.
         class_prior_: class frequencies that the transport perceived, in the order of the labels.
         view_weights_: weight of each view in the consensus.
-        embedding_: features of the training samples, those of `transform`; not in a loaded model.
-        history_: one record per epoch: stage, epoch, seconds, learning rate and the loss terms.
+        embedding_: features of the training samples, those of `transform`; None for more than 50,000 samples,
+            and not in a loaded model.
+        history_: one record per epoch: stage, epoch, seconds, learning rate, how much it was lowered after a
+            divergence (1 if there was none), and the loss terms.
         n_iter_: epochs run.
         seed_: what `random_state` came to; this number gives the same fit again.
         data_hash_: sha256 of the training data, as `data.data_hash` gives it.

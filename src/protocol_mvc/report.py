@@ -12,6 +12,8 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from sklearn.manifold import TSNE
 
+from protocol_mvc.training import Epoch
+
 Labels = npt.NDArray[np.int64]
 Features = npt.NDArray[np.floating]
 Record = dict[str, Any]
@@ -114,7 +116,7 @@ def _draw_map(axes: Any, model: Any) -> None:
 
 
 def _draw_curves(axes: Any, history: Sequence[Record]) -> None:
-    terms = sorted({name for row in history for name in row} - {"stage", "epoch", "seconds", "rate"})
+    terms = sorted({name for row in history for name in row} - set(Epoch._fields))
     for term in terms:
         values = np.array([row.get(term, np.nan) for row in history])
         axes.plot(values / (np.nanmax(np.abs(values)) or 1.0), label=term)

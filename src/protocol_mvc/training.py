@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.optim import Adam, Optimizer
 
 from protocol_mvc.data.batches import Batch, Source
+from protocol_mvc.distributed import mean, synchronised
 from protocol_mvc.snapshot import Tensors, capture, restore
 
 Losses = dict[str, Tensor]
@@ -35,6 +36,7 @@ class Stage(NamedTuple):
     prepare: Prepare | None = None  # before every epoch, with what `begin` returned; gives the context
     least_steps: int = 1  # in an epoch, which then sees small data several times
     most_steps: int | None = None  # in an epoch, which then sees a random part of large data
+    most_rows: int | None = None  # of large data; the stage works on a random part of them
 
 
 class Epoch(NamedTuple):
@@ -44,6 +46,7 @@ class Epoch(NamedTuple):
     epoch: int
     seconds: float
     rate: float  # of learning
+    slowness: float  # times the rate of the stage; less than 1 after a divergence
     losses: dict[str, float]
 
 
@@ -102,11 +105,12 @@ def train(
         if start is not None and number < start.stage:
             continue
         resumed = start is not None and number == start.stage
-        state = start if start is not None and resumed else training.begin(number, stage)
+        part = training.part(number, stage)
+        state = start if start is not None and resumed else training.begin(number, stage, part)
         if state.begun is False:
             on_skip(stage)
         else:
-            training.run(stage, state)
+            training.run(stage, part, state)
     training.keep(State(len(stages), 0, None, 1.0, training.history, {}), None, final=True)
     return training.history
 
@@ -137,8 +141,12 @@ class _Training:
             self.history.append(record)
             self.on_epoch(record)
 
-    def begin(self, number: int, stage: Stage) -> State:
-        begun = stage.begin(self.source, self.generator) if stage.begin else None
+    def part(self, number: int, stage: Stage) -> Source:
+        """What a stage works on; its number and the seed of all tell it, so that it need not be kept."""
+        return self.source.part(stage.most_rows, (self.generator.initial_seed(), number))
+
+    def begin(self, number: int, stage: Stage, source: Source) -> State:
+        begun = stage.begin(source, self.generator) if stage.begin else None
         return State(number, 0, begun, 1.0, self.history, {})
 
     def keep(self, state: State, optimiser: Optimizer | None, *, final: bool = False) -> State:
@@ -148,15 +156,17 @@ class _Training:
             self.keeper.keep(state, final=final)
         return state
 
-    def run(self, stage: Stage, state: State) -> None:
+    def run(self, stage: Stage, source: Source, state: State) -> None:
         """The epochs of a stage from a state on."""
         optimiser = Adam(self.module.parameters(), lr=stage.learning_rate, fused=True)
         if state.tensors:
             restore(state.tensors, self.module, optimiser, self.generator)
+        if stage.step:
+            stage = stage._replace(step=synchronised(self.module, stage.step))
         while state.epoch < stage.epochs:
             state = self.keep(state, optimiser)
             try:
-                record = self._epoch(stage, state, optimiser)
+                record = self._epoch(stage, source, state, optimiser)
             except DivergenceError as error:
                 state = _slower(state, error)
                 restore(state.tensors, self.module, optimiser, self.generator)
@@ -165,17 +175,15 @@ class _Training:
             self.on_epoch(record)
             state = state._replace(epoch=state.epoch + 1)
 
-    def _epoch(self, stage: Stage, state: State, optimiser: Optimizer) -> Epoch:
+    def _epoch(self, stage: Stage, source: Source, state: State, optimiser: Optimizer) -> Epoch:
         started, rate = time.perf_counter(), stage.learning_rate * state.slowness
         for group in optimiser.param_groups:
             group["lr"] = rate
         progress = state.epoch / max(stage.epochs - 1, 1)
-        prepared = (
-            stage.prepare(self.source, self.generator, progress, state.begun) if stage.prepare else None
-        )
-        batches = _batches(stage, self.source, self.generator)
+        prepared = stage.prepare(source, self.generator, progress, state.begun) if stage.prepare else None
+        batches = _batches(stage, source, self.generator)
         losses = _run_epoch(stage, optimiser, batches, progress, prepared)
-        record = Epoch(stage.name, state.epoch, time.perf_counter() - started, rate, losses)
+        record = Epoch(stage.name, state.epoch, time.perf_counter() - started, rate, state.slowness, losses)
         _check(
             record, next((epoch for epoch in self.history if epoch.stage == stage.name), record), self.module
         )
@@ -211,7 +219,8 @@ def _run_epoch(
         torch.stack(list(losses.values())).sum().backward()
         optimiser.step()
         records.append({name: value.detach() for name, value in losses.items()})
-    return {name: float(torch.stack([r[name] for r in records]).mean()) for name in records[0]}
+    means = mean(torch.stack([torch.stack(list(record.values())) for record in records]).mean(0))
+    return dict(zip(records[0], means.tolist(), strict=True))
 
 
 def _check(epoch: Epoch, first: Epoch, module: nn.Module) -> None:

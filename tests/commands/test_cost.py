@@ -33,13 +33,23 @@ def test_a_trial_leaves_model_and_data_alone():
 
 
 @pytest.mark.parametrize(
-    ("least", "most", "n_batches", "steps"),
-    [(1, None, 5, 5), (8, None, 5, 10), (1, 4, 5, 4), (8, 16, 100, 16)],
+    ("least", "most", "most_rows", "n", "steps"),
+    [
+        (1, None, None, 50, 5),
+        (8, None, None, 50, 10),
+        (1, 4, None, 50, 4),
+        (8, 16, 1000, 1000, 16),
+        (1, None, 30, 50, 3),
+        (8, None, 30, 50, 9),
+    ],
 )
-def test_steps_are_those_of_the_training_loop(least: int, most: int | None, n_batches: int, steps: int):
-    stage = Stage("s", epochs=3, least_steps=least, most_steps=most)
-    assert cost.Trial(stage, begin=0.0, prepare=0.0, step=1.0).whole(1.0, n_batches) == 3 * steps
-    assert cost.Trial(stage, begin=1.0, prepare=0.5, step=0.0).whole(2.0, n_batches) == 2 * (1 + 3 * 0.5)
+def test_steps_are_those_of_the_training_loop(
+    least: int, most: int | None, most_rows: int | None, n: int, steps: int
+):
+    stage = Stage("s", epochs=3, least_steps=least, most_steps=most, most_rows=most_rows)
+    assert cost.Trial(stage, begin=0.0, prepare=0.0, step=1.0).whole(n, 5, 10) == 3 * steps
+    growth = min(n, most_rows or n) / 5
+    assert cost.Trial(stage, begin=1.0, prepare=0.5, step=0.0).whole(n, 5, 10) == growth * (1 + 3 * 0.5)
 
 
 def test_a_trial_that_diverges_tells_no_time(monkeypatch):

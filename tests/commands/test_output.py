@@ -2,6 +2,8 @@
 
 import json
 import math
+import signal
+import time
 from pathlib import Path
 
 import numpy as np
@@ -137,3 +139,24 @@ def test_every_code_has_a_hint():
     assert set(output.HINTS) == {1, 2, 3, 4, 5, 130, 143}
     assert exit_code(KeyError("x")) == 1
     assert sentence(KeyError("x")) == "KeyError: 'x'"
+
+
+class _Dying:
+    def __del__(self):
+        signal.raise_signal(signal.SIGINT)
+
+
+def _die_and_sleep() -> None:
+    dying = _Dying()
+    del dying
+    time.sleep(10)
+
+
+@pytest.mark.skipif(not output.AGAIN, reason="the system has no alarm")
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_a_stop_that_is_lost_in_a_destructor_is_raised_again(monkeypatch):
+    monkeypatch.setattr(output, "PATIENCE", 0.05)
+    before = signal.getsignal(signal.SIGINT)
+    with pytest.raises(output.StoppedError), output._heeding_signals():
+        _die_and_sleep()
+    assert signal.getsignal(signal.SIGINT) is before

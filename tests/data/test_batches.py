@@ -1,5 +1,7 @@
 """Batches: every row once, of nearly equal size, scaled, and without labels."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
@@ -82,3 +84,28 @@ def test_sparse_views_give_the_batches_of_dense_ones():
 
 def test_a_source_is_as_long_as_its_data():
     assert len(source(VIEWS)) == 20
+
+
+@given(st.integers(1, 40), st.integers(1, 50), st.integers(0, 3))
+def test_a_part_is_of_the_same_rows_for_the_same_seed_and_all_where_there_are_few(
+    n: int, most: int, seed: int
+):
+    whole = source(np.arange(2.0 * n).reshape(n, 2))
+    part, again = whole.part(most, (seed, 0)), whole.part(most, (seed, 0))
+    assert len(part) == min(n, most)
+    assert (part is whole) == (n <= most)
+    np.testing.assert_array_equal(part.views.ids, again.views.ids)
+    assert len(set(part.views.ids.tolist())) == len(part)
+    rows = torch.from_numpy(part.views.ids)
+    assert torch.equal(part.take(torch.arange(len(part))).views[0], whole.take(rows).views[0])
+
+
+def test_mapped_views_stay_on_the_disk_and_give_the_same_batches(tmp_path: Path):
+    for v, x in enumerate(VIEWS):
+        np.save(tmp_path / f"{v}.npy", x)
+    maps = [np.load(tmp_path / f"{v}.npy", mmap_mode="r") for v in range(2)]
+    mapped, held = source(maps, 8), source(VIEWS, 8)
+    for one, other in zip(mapped.shuffled(seeded()), held.shuffled(seeded()), strict=True):
+        assert all(torch.equal(x, y) for x, y in zip(one.views, other.views, strict=True))
+    assert mapped._scaled == {}
+    assert held._scaled.keys() == {0, 1}

@@ -9,7 +9,7 @@ import torch
 from scipy.sparse import coo_array, csr_array, csr_matrix
 
 from protocol_mvc.data import checks
-from protocol_mvc.data.checks import as_matrix, present_rows, row_slices
+from protocol_mvc.data.checks import as_matrix, is_mapped, present_rows, row_slices
 
 IDS = np.arange(9)
 
@@ -155,3 +155,10 @@ def sparse_parts(**changes: Any) -> csr_array[Any, tuple[int, int]]:
 def test_sparse_matrices_that_lead_out_of_themselves_are_refused(parts):
     with pytest.raises(ValueError, match="View 'a' is a sparse matrix with cells outside of itself"):
         as_matrix(sparse_parts(**parts), "a")
+
+
+def test_maps_are_known_through_their_views(tmp_path):
+    np.save(tmp_path / "x.npy", np.ones((3, 2)))
+    x = np.load(tmp_path / "x.npy", mmap_mode="r")
+    assert all(is_mapped(part) for part in (x, x[:2], np.asarray(x), np.asarray(x)[1:], as_matrix(x, "x")))
+    assert not any(is_mapped(part) for part in (np.ones(3), np.ones(3)[:2], x[[0, 1]], None, "x"))

@@ -174,7 +174,8 @@ def big(n: int, k: int, monkeypatch) -> str:
     sizes = np.sort(rng.multinomial(n, rng.dirichlet(np.ones(k))))[::-1]
     views, ids = as_views([np.ones((n, 5)), np.ones((n, 4))]), [f"sample-number-{i:08d}" for i in range(n)]
     facts = sized(sizes.tolist(), views=views, ids=ids, truth=np.repeat(np.arange(k), sizes))
-    return page.render(MODEL, facts, rng.normal(size=(n, 8)), None)
+    monkeypatch.setattr(page, "_features", lambda model, facts, rows: rng.normal(size=(len(rows), 8)))
+    return page.render(MODEL, facts, None)
 
 
 @pytest.mark.parametrize(("n", "k"), [(10_000, 10), (30_000, 200)])

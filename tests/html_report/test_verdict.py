@@ -158,6 +158,14 @@ def test_stability():
     assert "in other fits" not in text(sized([3, 2], stability=stable(sized([3, 2]), 0.9)))
 
 
+def test_a_divergence_asks_for_caution():
+    calm, slowed = made([0, 0, 1], 2), made([0, 0, 1], 2, slowed=("align", "rebalance 1"))
+    assert "diverged" not in text(calm)
+    (sentence,) = [sentence for sentence in verdict(slowed) if sentence.topic == "Training"]
+    assert sentence.caution
+    assert "'align' and 'rebalance 1'" in sentence.text
+
+
 def test_one_view_and_missing_views():
     one = as_views([np.ones((4, 1))])
     assert "seen from one view: view_0 (1 feature). No sample lacks" in text(sized([3, 1], views=one))

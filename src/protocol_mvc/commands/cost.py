@@ -8,7 +8,7 @@ import numpy as np
 
 from protocol_mvc.assignment import MOST_ROWS
 from protocol_mvc.commands.look import stored_bytes
-from protocol_mvc.data.checks import is_sparse
+from protocol_mvc.data.checks import is_mapped, is_sparse
 from protocol_mvc.data.views import Views
 from protocol_mvc.estimator import PROTOCOL
 from protocol_mvc.training import DivergenceError, Stage, train
@@ -29,14 +29,19 @@ def cost(views: Views, model: PROTOCOL) -> Cost:
     rows = np.sort(np.random.default_rng(0).permutation(n)[:TRIAL_ROWS])
     part = views[rows]
     method, source, generator = model._set_up(part)
-    n_batches, growth = -(-n // model.batch_size), n / len(part)
-    outputs = views.n_views * method.config.feature + model.n_clusters
-    n_bytes = _fit_bytes(views, outputs, sum(p.numel() for p in method.parameters()))
+    stages = method.stages()
+    most = max(_rows_of(stage, n) for stage in stages if stage.epochs)
+    n_bytes = _fit_bytes(views, most, model.n_clusters, method)
     try:
-        trials = [_tried(stage, method, source, generator) for stage in method.stages()]
+        trials = [_tried(stage, method, source, generator) for stage in stages]
     except DivergenceError:
         return Cost(n_bytes, None)
-    return Cost(n_bytes, sum(trial.whole(growth, n_batches) for trial in trials))
+    return Cost(n_bytes, sum(trial.whole(n, len(part), model.batch_size) for trial in trials))
+
+
+def _rows_of(stage: Stage, n: int) -> int:
+    """Samples that a stage works on."""
+    return n if stage.most_rows is None else min(n, stage.most_rows)
 
 
 class Trial(NamedTuple):
@@ -47,8 +52,10 @@ class Trial(NamedTuple):
     prepare: float  # before an epoch, growing with the samples too
     step: float
 
-    def whole(self, growth: float, n_batches: int) -> float:
-        """Seconds of the whole stage, of so many times the samples in so many batches."""
+    def whole(self, n: int, tried: int, batch_size: int) -> float:
+        """Seconds of the whole stage for n samples, after a trial with some of them."""
+        rows = _rows_of(self.stage, n)
+        n_batches, growth = -(-rows // batch_size), rows / tried
         passes = -(-self.stage.least_steps // n_batches)
         steps = min(passes * n_batches, self.stage.most_steps or passes * n_batches)
         return growth * self.begin + self.stage.epochs * (growth * self.prepare + steps * self.step)
@@ -85,12 +92,13 @@ class _Clock:
         return result
 
 
-def _fit_bytes(views: Views, n_outputs: int, n_weights: int) -> int:
-    """Memory of the data, of their scaled copies, and of scaling or, if that is more, of all that follows."""
-    n, held = len(views), sum(stored_bytes(array) for array in views.arrays)
-    dense = [dim for dim, array in zip(views.dims, views.arrays, strict=True) if not is_sparse(array)]
-    scaled, scaling = 4 * n * sum(dense), 24 * n * max(dense, default=0)  # scaling works in float64
-    rows = min(n, MOST_ROWS)
-    perceiving = 9 * rows**2 + 14 * rows * sum(views.dims)  # distances and copies, as measured
-    training = 16 * n_weights + 16 * n * n_outputs  # Adam keeps two numbers per weight
-    return int(held + scaled + max(scaling, perceiving + training))
+def _fit_bytes(views: Views, rows: int, k: int, method: Any) -> int:
+    """Memory of the data, unless they are mapped, of what a stage works on, and of what is told of all."""
+    n, dims = len(views), [d for d, x in zip(views.dims, views.arrays, strict=True) if not is_sparse(x)]
+    held = sum(stored_bytes(array) for array in views.arrays if not is_mapped(array))
+    scaled = (4 if rows == n else 8) * rows * sum(dims)  # a part is copied before it is scaled
+    near = min(rows, MOST_ROWS)
+    perceiving = 9 * near**2 + 14 * near * sum(views.dims)  # distances and copies, as measured
+    features = 16 * rows * views.n_views * method.config.feature
+    weights = 16 * sum(p.numel() for p in method.parameters())  # Adam keeps two numbers for each
+    return int(held + scaled + perceiving + features + weights + 24 * n * k)

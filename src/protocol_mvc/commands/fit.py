@@ -41,11 +41,13 @@ from protocol_mvc.commands.settings import (
 )
 from protocol_mvc.data import Views, data_hash
 from protocol_mvc.data.scaling import ViewWarning
+from protocol_mvc.distributed import joined, rank, restarted
 from protocol_mvc.estimator import PROTOCOL
 from protocol_mvc.formats.results import ANNOTATED
 from protocol_mvc.html_report.facts import Facts, gather
 from protocol_mvc.html_report.verdict import verdict
 from protocol_mvc.lock import locked
+from protocol_mvc.runtime import resolve_device
 from protocol_mvc.training import DivergenceWarning
 
 DOUBTS = (ClusterWarning, DivergenceWarning, ViewWarning)
@@ -90,23 +92,25 @@ def fit(
       $ protocol-mvc fit views.npz -k 10 -o run
       $ protocol-mvc fit image.csv text.csv --id sample -k 8 -o run --seed 1 --set rounds=3
       $ protocol-mvc fit cells.h5mu --view rna:X_pca --view prot -k 12 -o run --write-back out.h5mu
+      $ torchrun --nproc-per-node 4 --max-restarts 3 -m protocol_mvc fit folder -k 20 -o run
     """
-    voice = Voice(as_json, quiet)
+    leads = rank() == 0  # of several processes the first one writes and speaks
+    voice = Voice(as_json, quiet or not leads)
     settings = chosen_settings(config, changes, n_clusters=clusters, seed=seed, device=device)
-    model = make_model(settings, verbose=not quiet)
+    model = make_model(settings, verbose=not voice.quiet)
     source = source_of(data, views, id_column, truth)
-    check_folder(output, force, resume)
+    if leads:
+        _take_folder(context, output, force, resume or restarted())
     if write_back is not None:
         _check_write_back(source, write_back, force)
-    context.with_resource(locked(output))  # till the end: two runs must not write one folder
-    if force and not resume:
-        shutil.rmtree(output / CHECKPOINT, ignore_errors=True)
     loaded = read_data(source)
     voice.tell(f"Fitting to {loaded.views!r}")
     for doubt in forgotten_ids(loaded.views):
         voice.tell(f"warning: {doubt}")
     with _telling_how_to_go_on(context, voice):
         seconds, doubts = _fit(model, loaded.views, output / CHECKPOINT, voice)
+    if not leads:
+        raise typer.Exit
     facts = gather(model, loaded.views)
     record: Document = {
         **_circumstances(context, source, loaded.views, settings, seconds),
@@ -119,13 +123,20 @@ def fit(
     write_run(output, model, proba, record)
     if write_back is not None:  # after the run, which is worth keeping if this fails
         note = {"command": record["command"], "ended": record["ended"], "sha256": record["data"]["sha256"]}
-        results = (model.sample_ids_, model.labels_, proba, model.embedding_)
+        results = (model.sample_ids_, model.labels_, proba, model.transform(loaded.views))
         formats.write_back(source.paths[0], write_back, *results, note, overwrite=force)
     voice.show(_cluster_table(record, facts), *record["verdict"], *_score_lines(record))
     voice.tell(f"Run: {output}. For a page about it: {shlex.join(['protocol-mvc', 'report', str(output)])}")
     if strict and doubts:
         raise DoubtError(doubts, {"run": output, **record})
     return {"run": output, **record}
+
+
+def _take_folder(context: typer.Context, output: Path, force: bool, resume: bool) -> None:
+    check_folder(output, force, resume)
+    context.with_resource(locked(output))  # till the end: two runs must not write one folder
+    if force and not resume:
+        shutil.rmtree(output / CHECKPOINT, ignore_errors=True)
 
 
 def _check_write_back(source: Source, target: Path, force: bool) -> None:
@@ -150,7 +161,7 @@ def _telling_how_to_go_on(context: typer.Context, voice: Voice) -> Iterator[None
 def _fit(model: PROTOCOL, views: Views, checkpoint: Path, voice: Voice) -> tuple[float, list[str]]:
     """Fit; returns the seconds it took and what speaks against the clusters."""
     started = time.perf_counter()
-    with warnings.catch_warnings(record=True) as caught:
+    with warnings.catch_warnings(record=True) as caught, joined(resolve_device(model.device)):
         for category in DOUBTS:
             warnings.simplefilter("always", category)
         model.fit(views, checkpoint=checkpoint)

@@ -34,6 +34,8 @@ HINTS = {
     STOPPED: "Run the same command again; a fit goes on with --resume.",
     TERMINATED: "Run the same command again; a fit goes on with --resume.",
 }
+PATIENCE = 5.0  # seconds after which a stop that nobody has met is raised again,
+AGAIN = (signal.SIGALRM,) if hasattr(signal, "SIGALRM") else ()  # by this
 USAGE_ERROR: Any = typer.BadParameter.__base__  # typer brings its own click, or uses click itself
 
 Json = Annotated[bool, typer.Option("--json", help="Print exactly one JSON document, also on error.")]
@@ -50,25 +52,40 @@ class DoubtError(Exception):
         self.document = document
 
 
-class TerminatedError(KeyboardInterrupt):
+class StoppedError(KeyboardInterrupt):
+    """Ctrl-C; Python would not exit with our code if one of its own kind had passed an `exec` anywhere."""
+
+
+class TerminatedError(StoppedError):
     """SIGTERM, which is to be met like Ctrl-C."""
 
 
 @contextmanager
-def _heeding_sigterm() -> Iterator[None]:
-    """Turn SIGTERM into an exception, so that everything is left in order; only a main thread can."""
+def _heeding_signals() -> Iterator[None]:
+    """Turn Ctrl-C and SIGTERM into exceptions, so that everything is left in order; only a main thread can.
+
+    What a signal raises while a destructor or a callback runs is lost, so it is raised again until it is met.
+    """
+    wanted = StoppedError
 
     def stop(number: int, frame: Any) -> None:
-        raise TerminatedError
+        nonlocal wanted
+        wanted = {signal.SIGINT: StoppedError, signal.SIGTERM: TerminatedError}.get(number, wanted)
+        if AGAIN:
+            signal.setitimer(signal.ITIMER_REAL, PATIENCE)
+        raise wanted
 
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = signal.signal(signal.SIGTERM, stop)
+    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM, *AGAIN)}
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        if AGAIN:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 class Voice(NamedTuple):
@@ -133,7 +150,7 @@ class Verbs(TyperGroup):
     def invoke(self, ctx: Any) -> Any:
         """Run a verb; Ctrl-C and SIGTERM end it with the codes that shells expect."""
         try:
-            with _heeding_sigterm():
+            with _heeding_signals():
                 return super().invoke(ctx)
         except TerminatedError:
             raise typer.Exit(TERMINATED) from None

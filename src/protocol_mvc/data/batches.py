@@ -1,12 +1,15 @@
-"""Batches: the only place that knows where the arrays live."""
+"""Batches: the only place that knows where the arrays live, and which process trains on which rows."""
 
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from protocol_mvc import distributed
+from protocol_mvc.data.checks import is_mapped, is_sparse, row_slices
 from protocol_mvc.data.scaling import Scaling, scaled_rows
 from protocol_mvc.data.views import Rows, Views
 
@@ -22,27 +25,53 @@ class Batch(NamedTuple):
 
 
 class Source:
-    """Scaled batches of a data set, shuffled for training or in blocks for inference."""
+    """Scaled batches of a data set, shuffled for training or in blocks for inference.
+
+    Args:
+        views: the data; nothing is read yet.
+        scalings: of each view.
+        batch_size: most samples of a shuffled batch.
+        device: where batches go.
+        shared: whether the processes that there are, all having the same data, share the work.
+    """
 
     def __init__(
-        self, views: Views, scalings: Sequence[Scaling], *, batch_size: int, device: torch.device
+        self,
+        views: Views,
+        scalings: Sequence[Scaling],
+        *,
+        batch_size: int,
+        device: torch.device,
+        shared: bool = False,
     ) -> None:
-        """Scale dense views once; sparse ones are scaled batch by batch, to stay sparse in memory."""
+        """Keep what is given."""
         self.views, self.scalings, self.device = views, tuple(scalings), device
+        self.batch_size, self.shared = batch_size, shared
         self.n_batches = max(1, -(-len(views) // batch_size))
-        dense = [v for v, array in enumerate(views.arrays) if isinstance(array, np.ndarray)]
-        self._scaled = {v: self._scale(v, slice(None)) for v in dense}
         self._present = None if views.complete else torch.from_numpy(views.mask)
 
     def __len__(self) -> int:
         """Number of samples."""
         return len(self.views)
 
+    def part(self, most: int | None, seed: Sequence[int]) -> "Source":
+        """A random part of large data, in memory; data of at most so many samples are taken as they are."""
+        if most is None or len(self) <= most:
+            return self
+        rows = np.random.default_rng(seed).choice(len(self), most, replace=False, shuffle=False)
+        return Source(
+            self.views[np.sort(rows)],
+            self.scalings,
+            batch_size=self.batch_size,
+            device=self.device,
+            shared=self.shared,
+        )
+
     def shuffled(self, generator: torch.Generator) -> Iterator[Batch]:
         """One epoch in random order, in batches of nearly equal size (no tiny last one)."""
         order = torch.randperm(len(self), generator=generator)
         for rows in order.tensor_split(self.n_batches):
-            yield self.take(rows)
+            yield self._batch(self._mine(rows), self._scaled)
 
     def blocks(self) -> Iterator[Batch]:
         """All samples in order, always in blocks of the same height.
@@ -50,17 +79,35 @@ class Source:
         The last block is filled up with repeated rows. Matrix products round differently for different
         heights, so this is what makes the result for a sample independent of the company it comes in.
         """
-        for first in range(0, len(self), BLOCK):
+        for first in self._mine(torch.arange(0, len(self), BLOCK)).tolist():
             yield self.take(torch.arange(first, first + BLOCK).clamp_max(len(self) - 1))
+
+    def _mine(self, all_of_them: Tensor) -> Tensor:
+        return distributed.share(all_of_them) if self.shared else all_of_them
 
     def take(self, rows: Tensor) -> Batch:
         """The named samples."""
-        views = [self._rows(v, rows).to(self.device) for v in range(self.views.n_views)]
+        return self._batch(rows, vars(self).get("_scaled", {}))  # scaled anew unless training has done it
+
+    def _batch(self, rows: Tensor, scaled: dict[int, Tensor]) -> Batch:
+        views = [
+            (scaled[v][rows] if v in scaled else self._scale(v, rows.numpy())).to(self.device)
+            for v in range(self.views.n_views)
+        ]
         present = None if self._present is None else self._present[rows].to(self.device)
         return Batch(views, rows, present)
 
-    def _rows(self, v: int, rows: Tensor) -> Tensor:
-        return self._scaled[v][rows] if v in self._scaled else self._scale(v, rows.numpy())
+    @cached_property
+    def _scaled(self) -> dict[int, Tensor]:
+        """The views that are scaled once; sparse ones stay sparse and mapped ones stay on the disk."""
+        arrays = enumerate(self.views.arrays)
+        return {v: self._scaled_whole(v) for v, x in arrays if not (is_sparse(x) or is_mapped(x))}
+
+    def _scaled_whole(self, v: int) -> Tensor:
+        out = torch.empty(len(self), self.views.dims[v])
+        for rows in row_slices(self.views.arrays[v]):  # few at a time, since scaling works in float64
+            out[rows] = self._scale(v, rows)
+        return out
 
     def _scale(self, v: int, rows: Rows) -> Tensor:
         return torch.from_numpy(scaled_rows(self.views, v, rows, self.scalings[v]))

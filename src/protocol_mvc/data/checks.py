@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from mmap import mmap
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -11,7 +12,17 @@ from sklearn.utils import check_array, gen_batches
 
 from protocol_mvc.messages import brief, one_line
 
-__all__ = ["Bools", "Matrix", "as_matrix", "is_frame", "is_sparse", "present_rows", "row_index", "row_slices"]
+__all__ = [
+    "Bools",
+    "Matrix",
+    "as_matrix",
+    "is_frame",
+    "is_mapped",
+    "is_sparse",
+    "present_rows",
+    "row_index",
+    "row_slices",
+]
 
 Bools: TypeAlias = NDArray[np.bool_]
 # A string, because scipy's classes take type parameters only in their stubs.
@@ -30,6 +41,13 @@ def is_frame(x: object) -> bool:
 def is_sparse(x: Any) -> bool:
     """Tell whether `x` is a scipy sparse matrix; unlike `issparse`, without narrowing its static type."""
     return issparse(x)
+
+
+def is_mapped(x: Any) -> bool:
+    """Tell whether an array is a part of a file on the disk, also seen through views of a memory map."""
+    while isinstance(x, np.ndarray):
+        x = x.base
+    return isinstance(x, mmap)
 
 
 def as_matrix(view: Any, name: str) -> Matrix:

@@ -5,10 +5,12 @@ from itertools import groupby
 from math import ceil
 from typing import Any, NamedTuple
 
+from protocol_mvc.training import Epoch
+
 Record = dict[str, Any]
 
 WIDTH, HEIGHT = 320, 110  # of a drawing, in its own units
-NO_TERMS = ("stage", "epoch", "seconds", "rate")
+NO_TERMS = Epoch._fields
 MOST_EPOCHS = 500  # drawn; of longer trainings every so-manieth
 
 

@@ -37,6 +37,7 @@ class Facts:
         truth: True class of each sample, if known.
         stability: What refits say, if they were made.
         source: Where the data come from, if told.
+        slowed: Stages of the training that diverged and were run at a lower rate.
     """
 
     views: Views
@@ -49,6 +50,7 @@ class Facts:
     truth: npt.NDArray[Any] | None = None
     stability: Stability | None = None
     source: str | None = None
+    slowed: tuple[str, ...] = ()
 
     @property
     def n(self) -> int:
@@ -160,6 +162,9 @@ def gather(
         truth=None if truth is None else _column("truth", truth, len(views)),
         stability=None if stability is None else _fitting(stability, len(views), model.n_clusters),
         source=None if source is None else str(source),
+        slowed=tuple(
+            {row["stage"]: None for row in model.history_ if row.get("slowness", 1) < 1}
+        ),  # in order
     )
 
 

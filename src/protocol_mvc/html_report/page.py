@@ -59,13 +59,13 @@ def write_report(
         raise IsADirectoryError(f"{target} is a folder: name a file in it for the report")
     with replacing(target, overwrite=True) as part:
         facts = gather(model, X, truth=truth, ids=ids, stability=stability, source=source)
-        text = render(model, facts, _embedding(model, X), command)
+        text = render(model, facts, command)
         # UTF-8 lacks halves of surrogates; as references browsers understand them.
         part.write_bytes(text.encode("utf-8", "xmlcharrefreplace"))
     return target
 
 
-def render(model: MultiViewClusterer, facts: Facts, embedding: npt.NDArray[Any], command: str | None) -> str:
+def render(model: MultiViewClusterer, facts: Facts, command: str | None) -> str:
     """The text of the page."""
     rows = plane.fair_rows(facts.labels, facts.k)
     chances = told_apart(facts.views, model.scalings_, rows, facts.labels[rows], facts.k)
@@ -91,16 +91,16 @@ def render(model: MultiViewClusterer, facts: Facts, embedding: npt.NDArray[Any],
         doubts=tables.doubt_rows(facts),
         comparison=compare(facts),
         rows=rows,
-        **_map(facts, rows, embedding[rows]),
+        **_map(facts, rows, _features(model, facts, rows)),
         **_training(model.history_),
         **_provenance(model, facts, command),
     )
 
 
-def _embedding(model: MultiViewClusterer, X: Any) -> npt.NDArray[Any]:
-    """The features, made anew for a model that was loaded."""
+def _features(model: MultiViewClusterer, facts: Facts, rows: Ints) -> npt.NDArray[Any]:
+    """The features of some samples, made anew unless the model has kept them."""
     known = getattr(model, "embedding_", None)
-    return model.transform(X) if known is None else known
+    return model.transform(facts.views[rows]) if known is None else known[rows]
 
 
 def _map(facts: Facts, rows: Ints, features: npt.NDArray[Any]) -> dict[str, Any]:

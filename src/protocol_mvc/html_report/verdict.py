@@ -54,7 +54,7 @@ def _trust(facts: Facts) -> str:
 def verdict(facts: Facts) -> list[Sentence]:
     """All that is to be said first, from what was found to what it was found in."""
     sizes, trust = (_found, _inequality, _rare, _tiny, _perceived), (_confidence, _doubtful, _stable)
-    parts = (*sizes, *trust, _data, _missing, _truth)
+    parts = (*sizes, *trust, _training, _data, _missing, _truth)
     return [sentence for part in parts for sentence in part(facts)]
 
 
@@ -174,6 +174,16 @@ def _stable(facts: Facts) -> Iterator[Sentence]:
             "Stability",
             f"Every cluster of at least {SUPPORT} samples came back in other fits (mean overlap of at least "
             f"{DISSOLVED}).",
+        )
+
+
+def _training(facts: Facts) -> Iterator[Sentence]:
+    if facts.slowed:
+        yield Sentence(
+            "Training",
+            f"It diverged in {listing([repr(stage) for stage in facts.slowed])} and went on at a lower rate: "
+            "look for extreme values in the views, or scale them otherwise.",
+            caution=True,
         )
 
 

@@ -10,8 +10,9 @@ from torch.nn import functional
 
 from protocol_mvc import assignment, cooccurrence, pairing
 from protocol_mvc.data.batches import Batch, Source
+from protocol_mvc.distributed import first, merge, share
 from protocol_mvc.methods import protocol_losses as losses
-from protocol_mvc.methods.base import Inferred, infer_all
+from protocol_mvc.methods.base import Inferred, infer_all, over_blocks, together
 from protocol_mvc.methods.protocol_config import ProtocolConfig
 from protocol_mvc.nn.network import MultiViewNetwork, Widths
 from protocol_mvc.runtime import draw_seed
@@ -56,9 +57,9 @@ class Protocol(nn.Module):
             Stage("align", c.align_length, self.align, c.align_rate, self.compare_views),
             reconstruct._replace(name="reconstruct twins", epochs=c.twins_length, begin=go_on),
             *(self._round(number) for number in range(c.rounds)),
-            Stage("read out", begin=self.read_out),
         ]
-        return [stage._replace(most_steps=c.most_steps) for stage in stages]
+        bounded = [stage._replace(most_steps=c.most_steps, most_rows=c.most_rows) for stage in stages]
+        return [*bounded, Stage("read out", begin=self.read_out)]
 
     def _round(self, number: int) -> Stage:
         """Stage 3; the mass grows in the first round (Eq. 16) and stays at its end in the following ones."""
@@ -83,21 +84,23 @@ class Protocol(nn.Module):
     def align(self, batch: Batch, progress: float, context: None) -> Losses:
         """Stage 2, multi-view alignment (Eq. 27)."""
         codes, x_hat = self.network(batch.views)
-        fused = self.network.fuse(codes.z, batch.present)
-        contrast = losses.contrast(self.config, self.view_weights(), batch, codes, fused)
+        whole, codes = together(batch, codes)
+        fused = self.network.fuse(codes.z, whole.present)
+        contrast = losses.contrast(self.config, self.view_weights(), whole, codes, fused)
         return contrast | losses.reconstruction(batch, x_hat)
 
     def rebalance(self, batch: Batch, progress: float, labels: PotLabels | float) -> Losses:
         """Stage 3, imbalanced learning (Eqs. 11, 25); a number instead of labels is the mass of a batch."""
         c = self.config
         codes, x_hat = self.network(batch.views)
-        fused = self.network.fuse(codes.z, batch.present)
+        whole, codes = together(batch, codes)
+        fused = self.network.fuse(codes.z, whole.present)
         if isinstance(labels, PotLabels):
-            t = labels.rows(batch.rows)
+            t = labels.rows(whole.rows)
         else:
-            t = self._pot_labels(losses.log_mixed(c.mix, batch, codes, fused).detach(), labels)
-        learned = {"label": c.label_weight * losses.label_loss(c, batch, codes, fused, t)}
-        contrast = losses.contrast(c, self.view_weights(), batch, codes, fused, t if c.rebalance else None)
+            t = self._pot_labels(losses.log_mixed(c.mix, whole, codes, fused).detach(), labels)
+        learned = {"label": c.label_weight * losses.label_loss(c, whole, codes, fused, t)}
+        contrast = losses.contrast(c, self.view_weights(), whole, codes, fused, t if c.rebalance else None)
         if self.twins:
             contrast = {name: c.twins_weight * value for name, value in contrast.items()}
         return learned | contrast | losses.reconstruction(batch, x_hat)
@@ -111,6 +114,7 @@ class Protocol(nn.Module):
         h = infer_all(self, source).embedding.numpy()
         mask = None if source.views.complete else source.views.mask
         shared = pairing.shared_information(np.split(h, self.n_views, axis=1), mask, draw_seed(generator))
+        shared = float(first(torch.tensor(shared)))
         self.twins.fill_(shared > pairing.group_information(self.n_clusters))
         return self.aligned
 
@@ -133,7 +137,7 @@ class Protocol(nn.Module):
             found = assignment.perceive(x, self.n_clusters, seed, self.n_views)
         else:
             found = self._explain_views(source, x, seed)
-        label = torch.from_numpy(found)
+        label = first(torch.from_numpy(found))
         member = functional.one_hot(label, self.n_clusters).to(h)  # (n, k)
         self.prior.copy_((member.sum(0) + 1) / (member.sum() + self.n_clusters))
         mean = (member.T @ h).unflatten(1, (-1, self.config.feature)).mean(1)  # over members and views
@@ -155,8 +159,8 @@ class Protocol(nn.Module):
 
     def _codes(self, source: Source) -> Tensor:
         """The Z^v (n, V latent) of all samples, centred and of unit norm; an absent view is all zeros."""
-        blocks = [torch.stack(self.network.encode(batch.views).z, dim=1).cpu() for batch in source.blocks()]
-        z = torch.cat(blocks)[: len(source)]  # (n, V, latent)
+        codes = lambda batch: (torch.stack(self.network.encode(batch.views).z, dim=1),)
+        (z,) = over_blocks(codes, source)  # (n, V, latent)
         here = torch.from_numpy(source.views.mask)[:, :, None]
         center = (z * here).sum(0) / here.sum(0).clamp_min(1)
         return functional.normalize((z - center) * here, dim=2).flatten(1)
@@ -167,9 +171,9 @@ class Protocol(nn.Module):
         self.eval()
         log_p = self.prior.new_empty(len(source), self.n_clusters)
         for batch in source.shuffled(generator):
-            codes = self.network.encode(batch.views)
-            fused = self.network.fuse(codes.z, batch.present)
-            log_p[batch.rows] = losses.log_mixed(self.config.mix, batch, codes, fused)
+            whole, codes = together(batch, self.network.encode(batch.views))
+            fused = self.network.fuse(codes.z, whole.present)
+            log_p[whole.rows] = losses.log_mixed(self.config.mix, whole, codes, fused)
         self.train()
         return self._pot_labels(log_p, mass)
 
@@ -179,15 +183,15 @@ class Protocol(nn.Module):
         c = self.config
         if c.rounds == 0:
             self.perceive(source, generator)
-        inferred = infer_all(self, source)
         if c.readout == "kmeans":
-            h = inferred.embedding
-            label = torch.from_numpy(assignment.kmeans(h.numpy(), self.n_clusters, draw_seed(generator)))
+            h = infer_all(self, source).embedding
+            found = assignment.kmeans(h.numpy(), self.n_clusters, draw_seed(generator))
+            label = first(torch.from_numpy(found))
             member = functional.one_hot(label, self.n_clusters).to(h)
             size = member.sum(0)[:, None]
             self.centers.copy_(torch.where(size > 0, member.T @ h / size.clamp_min(1), NOWHERE))
-            inferred = infer_all(self, source)
-        self.prior.copy_(self._transport(inferred.log_proba, 1.0).column_mass)
+        log_proba = infer_all(self, source, features=False).log_proba
+        self.prior.copy_(self._transport(log_proba, 1.0).column_mass)
 
     def infer(self, batch: Batch) -> Inferred:
         """Features and probabilities of each sample, from the views it has."""
@@ -220,5 +224,8 @@ class Protocol(nn.Module):
         return pot_labels(log_p, self._transport(log_p, mass))
 
     def _transport(self, log_p: Tensor, mass: float) -> Transport:
-        c = self.config
-        return solve(log_p, mass=mass, epsilon=c.epsilon, kl_weight=c.kl_weight, prior=self.prior)
+        """Of several processes, each passes over its share of the rows."""
+        c, prior = self.config, self.prior
+        return solve(
+            share(log_p), mass=mass, epsilon=c.epsilon, kl_weight=c.kl_weight, prior=prior, merge=merge
+        )

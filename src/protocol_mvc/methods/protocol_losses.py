@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from protocol_mvc.data.batches import Batch
+from protocol_mvc.distributed import shares, world_size
 from protocol_mvc.losses.clustering import soft_cross_entropy
 from protocol_mvc.losses.contrastive import class_contrast, feature_contrast
 from protocol_mvc.losses.rebalanced import class_sensitive_contrast
@@ -17,11 +18,16 @@ from protocol_mvc.transport import PotLabels
 
 
 def reconstruction(batch: Batch, x_hat: list[Tensor]) -> Losses:
-    """Eq. 26, over the views that are there."""
-    views = rows_of(batch.present, len(x_hat))
-    return {
-        "reconstruction": sum_of(squared_error(batch.views[v][rows], x_hat[v][rows]) for v, rows in views)
+    """Eq. 26, over the views that are there; the mean over processes is that over all rows."""
+    errors = {
+        v: squared_error(batch.views[v][rows], x_hat[v][rows])
+        for v, rows in rows_of(batch.present, len(x_hat))
     }
+    if world_size() > 1:
+        here = torch.ones_like(x_hat[0][:, :1]) if batch.present is None else batch.present.float()
+        weight = shares(here.sum(0).expand(len(x_hat)))
+        errors = {v: weight[v] * error for v, error in errors.items()}
+    return {"reconstruction": sum_of(errors.values())}
 
 
 def contrast(

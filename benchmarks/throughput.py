@@ -1,0 +1,173 @@
+"""How near training and prediction come to the machine's matrix products: `python benchmarks/throughput.py`.
+
+A step of every stage is timed beside its own matrix products, done by torch.mm alone at the same shapes, in
+the same run. Epochs of the paper's preset are timed as ours and done naively: samples collated one by one,
+each view encoded once for its code and once for its reconstruction, Adam without fusion. Records are appended
+to benchmarks/results/throughput.jsonl.
+"""
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+import typer
+from torch.optim import Adam
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.data import DataLoader
+
+from protocol_mvc import PROTOCOL
+from protocol_mvc.bench import provenance
+from protocol_mvc.bench.records import append, now
+from protocol_mvc.data import data_hash, load
+from protocol_mvc.data.batches import Batch, Source
+from protocol_mvc.methods import protocol_losses as losses
+from protocol_mvc.methods.base import infer_all
+from protocol_mvc.training import Stage, train
+
+RESULTS = Path(__file__).parent / "results" / "throughput.jsonl"
+STAGES = ("reconstruct", "align", "rebalance")
+Shape = tuple[int, int, int]
+
+
+class Products(TorchDispatchMode):
+    """Counts the matrix products of all that happens within."""
+
+    def __init__(self) -> None:
+        """None yet."""
+        super().__init__()
+        self.shapes: Counter[Shape] = Counter()
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Look at an operation, and do it."""
+        out = func(*args, **(kwargs or {}))
+        name = func.overloadpacket.__name__
+        if name in ("mm", "addmm", "bmm", "baddbmm"):
+            a, b = (args[-2], args[-1]) if name in ("mm", "bmm") else (args[1], args[2])
+            times = a.shape[0] if a.ndim == 3 else 1
+            self.shapes[a.shape[-2], a.shape[-1], b.shape[-1]] += times
+        return out
+
+    @property
+    def operations(self) -> int:
+        """Additions and multiplications."""
+        return sum(count * 2 * m * k * n for (m, k, n), count in self.shapes.items())
+
+
+def seconds_of(function: Callable[[], Any], repeats: int) -> float:
+    """The median time of a call, after one that does not count."""
+    function()
+    times = []
+    for _ in range(repeats):
+        started = time.perf_counter()
+        function()
+        times.append(time.perf_counter() - started)
+    return sorted(times)[len(times) // 2]
+
+
+def seconds_of_products(shapes: Counter[Shape], repeats: int = 30) -> float:
+    """What torch.mm takes for the same products."""
+    total = 0.0
+    for (m, k, n), count in shapes.items():
+        a, b = torch.rand(m, k), torch.rand(k, n)
+        total += count * seconds_of(lambda a=a, b=b: torch.mm(a, b), repeats)
+    return total
+
+
+def stage_of(method: Any, name: str) -> Stage:
+    """The first stage of that kind."""
+    stages: list[Stage] = method.stages()
+    return next(stage for stage in stages if stage.name.startswith(name))
+
+
+def step_of(method: Any, source: Source, name: str) -> Callable[[], None]:
+    """One training step of a stage."""
+    stage, generator = stage_of(method, name), torch.Generator().manual_seed(0)
+    begun = stage.begin(source, generator) if stage.begin else None
+    context = stage.prepare(source, generator, 1.0, begun) if stage.prepare else None
+    optimiser = Adam(method.parameters(), lr=1e-5, fused=True)
+    batches = cycle(source, generator)
+
+    def step() -> None:
+        assert stage.step is not None
+        terms = stage.step(next(batches), 1.0, context)
+        optimiser.zero_grad()
+        torch.stack(list(terms.values())).sum().backward()
+        optimiser.step()
+
+    return step
+
+
+def cycle(source: Source, generator: torch.Generator) -> Iterator[Batch]:
+    """Batches without end."""
+    while True:
+        yield from source.shuffled(generator)
+
+
+def share(what: str, function: Callable[[], Any], repeats: int) -> dict[str, Any]:
+    """How much of the rate of its own matrix products a function reaches."""
+    with Products() as products:
+        function()
+    whole, alone = seconds_of(function, repeats), seconds_of_products(products.shapes)
+    rate, best = products.operations / whole / 1e9, products.operations / alone / 1e9
+    typer.echo(f"{what}: {rate:.1f} of {best:.1f} GFLOP/s, {rate / best:.0%}; {1000 * whole:.1f} ms")
+    return {"what": what, "gflops": rate, "gemm_gflops": best, "share": rate / best, "seconds": whole}
+
+
+def naive_epoch(method: Any, source: Source, name: str) -> Callable[[], None]:
+    """An epoch as the released code does it."""
+    whole = source.take(torch.arange(len(source)))
+    samples: Any = list(zip(whole.rows, *whole.views, strict=True))
+    loader: Any = DataLoader(samples, 256, shuffle=True)
+    optimiser = Adam(method.parameters(), lr=1e-5, foreach=False, fused=False)
+    step = getattr(method, name)
+
+    def epoch() -> None:
+        for rows, *views in loader:
+            batch = Batch(views, rows, None)
+            terms = step(batch, 1.0, 0.5)
+            if name != "reconstruct":  # once more through the encoders, for the reconstruction alone
+                again = losses.reconstruction(batch, method.network.reconstruct(views))
+                terms = {**terms, "reconstruction": again["reconstruction"]}
+            optimiser.zero_grad()
+            torch.stack(list(terms.values())).sum().backward()
+            optimiser.step()
+
+    return epoch
+
+
+def our_epoch(method: Any, source: Source, name: str) -> Callable[[], Any]:
+    """An epoch as we do it, with what is prepared before it."""
+    stage = stage_of(method, name)._replace(epochs=1)
+    generator = torch.Generator().manual_seed(0)
+    return lambda: train(method, [stage], source, generator)
+
+
+def main(repeats: int = 15, epochs: int = 3) -> None:
+    """Measure the default preset beside matrix products, and epochs of both presets."""
+    views, _ = load("hdigit", ratio=0.1)
+    shared = {**provenance(), "seed": 0, "data_hash": data_hash(views), "samples": len(views)}
+    set_up = {
+        preset: PROTOCOL(10, config=preset, random_state=0)._set_up(views)[:2]
+        for preset in ("default", "paper")
+    }
+    method, source = set_up["default"]
+    found = [share(f"step of {name}", step_of(method, source, name), 4 * repeats) for name in STAGES]
+    found.append(share("predict", lambda: infer_all(method, source, features=False), repeats))
+    for record in found:
+        append({"study": "throughput", **record, **shared, "ended": now()}, RESULTS)
+    for name in STAGES:
+        ways = {
+            "naive paper": naive_epoch(*set_up["paper"], name),
+            "paper": our_epoch(*set_up["paper"], name),
+            "default": our_epoch(*set_up["default"], name),
+        }
+        times = {way: round(seconds_of(epoch, epochs), 3) for way, epoch in ways.items()}
+        typer.echo(f"epoch of {name}: {times}")
+        append({"study": "epochs", "stage": name, "seconds": times, **shared, "ended": now()}, RESULTS)
+
+
+if __name__ == "__main__":
+    typer.run(main)
