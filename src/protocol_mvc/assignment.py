@@ -22,6 +22,7 @@ MICRO_PER_CLUSTER = (3, 4, 6, 8)  # micro-clusters per cluster; each gives candi
 REPEATS = 2  # of the micro-clusters of every size: more candidates make agreement mean more
 NEIGHBOURS = 15
 SUPPORT = 5  # samples that make a cluster believable
+LOST = 0.01  # part of the squared length of features that K-means goes without
 MOST_ROWS = 5000  # rows in the neighbour graph; the others follow their micro-cluster
 
 
@@ -98,6 +99,7 @@ def candidates(x: Features, n_clusters: int, seed: int, n_views: int = 1) -> Ite
     rng = np.random.default_rng(seed)
     sample = np.sort(rng.permutation(len(x))[:MOST_ROWS])
     graphs = _graphs(x[sample], n_views)
+    x = compact(x)
     for factor in MICRO_PER_CLUSTER * REPEATS:
         n_micro = min(factor * n_clusters, len(x))
         if n_micro <= n_clusters:
@@ -110,6 +112,16 @@ def candidates(x: Features, n_clusters: int, seed: int, n_views: int = 1) -> Ite
         for edges in graphs:
             yield _join_by_edges(micro[sample], edges, len(centers), n_clusters)[micro]
         yield _join_by_linkage(centers, n_clusters)[micro]
+
+
+def compact(x: Features) -> Features:
+    """The rows turned, so that few columns hold nearly all of their squared length; the others are left out.
+
+    Distances and angles hardly change, and K-means takes a fraction of the time.
+    """
+    power, axes = np.linalg.eigh((x.T @ x).astype(np.float64))  # ascending
+    lost = np.searchsorted(np.cumsum(power), LOST * power.sum())
+    return x @ axes[:, min(int(lost), x.shape[1] - 1) :].astype(x.dtype)
 
 
 def _graphs(x: Features, n_views: int) -> list[Edges]:

@@ -70,7 +70,9 @@ def _heeding_signals() -> Iterator[None]:
 
     def stop(number: int, frame: Any) -> None:
         nonlocal wanted
-        wanted = {signal.SIGINT: StoppedError, signal.SIGTERM: TerminatedError}.get(number, wanted)
+        wanted = {signal.SIGINT: StoppedError, signal.SIGTERM: TerminatedError}.get(
+            signal.Signals(number), wanted
+        )
         if AGAIN:
             signal.setitimer(signal.ITIMER_REAL, PATIENCE)
         raise wanted

@@ -33,7 +33,7 @@ class ProtocolConfig(BaseModel):
     rebalance_length: Count = 10  #: epochs of each round
     reconstruct_steps: Width = 8  #: least in an epoch of reconstruction, which sees small data several times
     most_steps: Width | None = 16  #: in an epoch of any stage, which then sees a part of large data
-    most_rows: Width | None = 50_000  #: of large data, drawn at random for each stage
+    most_rows: Width | None = 20_000  #: of large data, drawn at random for each stage
     reconstruct_rate: Positive = 1e-3
     align_rate: Positive = 1e-3
     rebalance_rate: Positive = 3e-4
