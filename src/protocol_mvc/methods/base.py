@@ -1,12 +1,40 @@
-"""What every method offers to the estimator."""
+"""What every method offers to the estimator, and what most of them share."""
 
-from typing import NamedTuple, Protocol
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Annotated, Any, ClassVar, NamedTuple, Protocol
 
 import torch
-from torch import Tensor
+from pydantic import BaseModel, ConfigDict, Field
+from torch import Tensor, nn
 
 from protocol_mvc.data.batches import Batch, Source
-from protocol_mvc.training import Stage
+from protocol_mvc.data.views import Views
+from protocol_mvc.losses.reconstruction import squared_error
+from protocol_mvc.nn.network import rows_of
+from protocol_mvc.training import Losses, Stage
+
+Count = Annotated[int, Field(ge=0)]
+Width = Annotated[int, Field(ge=1)]
+Positive = Annotated[float, Field(gt=0)]
+Fraction = Annotated[float, Field(ge=0, le=1)]
+NotNegative = Annotated[float, Field(ge=0)]
+
+
+class MethodConfig(BaseModel):
+    """The choices of a method: its fields have the published values as defaults."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+class AutoencoderConfig(MethodConfig):
+    """The choices of a method that begins with one autoencoder per view."""
+
+    hidden: tuple[Width, ...] = (500, 500, 2000)  #: encoder layers between input and latent
+    latent: Width = 512  #: of the codes z^v
+    feature: Width = 128  #: of the features h^v
+    reconstruct_length: Count = 200  #: epochs
+    rate: Positive = 3e-4  #: of learning
 
 
 class Inferred(NamedTuple):
@@ -18,6 +46,8 @@ class Inferred(NamedTuple):
 
 class Method(Protocol):
     """A torch module with stages to train and a way to infer."""
+
+    incomplete: ClassVar[bool]  # whether samples may lack views
 
     def stages(self) -> list[Stage]:
         """The training, in order."""
@@ -32,10 +62,91 @@ class Method(Protocol):
         """The weight (V,) of each view; they sum to one."""
 
 
+class DeepMethod(nn.Module):
+    """A method that perceives no class sizes of its own: they are read off its final predictions.
+
+    A subclass gives `stages`, the last of which is `self.last_stage()`, and `infer`.
+    """
+
+    incomplete: ClassVar[bool] = False
+    prior: Tensor
+
+    def __init__(self, config: Any, dims: list[int], n_clusters: int) -> None:
+        """Keep what every method is made of."""
+        super().__init__()
+        self.config, self.n_clusters, self.n_views = config, n_clusters, len(dims)
+        self.register_buffer("prior", torch.empty(n_clusters))  # mean prediction
+
+    def infer(self, batch: Batch) -> Inferred:
+        """Embedding and log-probabilities of each sample."""
+        raise NotImplementedError
+
+    def last_stage(self) -> Stage:
+        """What ends every training."""
+        return Stage("read out", begin=self.read_out)
+
+    def read_out(self, source: Source, generator: torch.Generator) -> None:
+        """Settle what the final labels need."""
+        self.prior.copy_(infer_all(self, source).log_proba.exp().mean(0))
+
+    def class_prior(self) -> Tensor:
+        """The mean prediction of the training samples."""
+        return self.prior
+
+    def view_weights(self) -> Tensor:
+        """All views weigh the same."""
+        return self.prior.new_full((self.n_views,), 1 / self.n_views)
+
+
+def check_whole(views: Views, method: type[Any], name: str) -> None:
+    """Refuse samples that lack views, for methods that cannot use them.
+
+    Raises:
+        ValueError: If there are any.
+    """
+    if not (views.complete or method.incomplete):
+        raise ValueError(
+            f"{name} needs all views of every sample, but {1 - views.mask.mean():.1%} are missing: "
+            "leave those samples out, or use PROTOCOL or DSIMVC."
+        )
+
+
 @torch.no_grad()
-def infer_all(method: Method, source: Source) -> Inferred:
+def infer_all(method: Any, source: Source) -> Inferred:
     """Inference for every sample of a source, in order, on the cpu."""
-    parts = [method.infer(batch) for batch in source.blocks()]
+    with evaluating(method):
+        parts = [method.infer(batch) for batch in source.blocks()]
     return Inferred(
         *(torch.cat([x.cpu() for x in column])[: len(source)] for column in zip(*parts, strict=True))
     )
+
+
+@contextmanager
+def evaluating(module: nn.Module) -> Iterator[None]:
+    """Without dropout or batch statistics, for a while."""
+    before = module.training
+    module.eval()
+    try:
+        yield
+    finally:
+        module.train(before)
+
+
+def reconstruction(batch: Batch, x_hat: list[Tensor]) -> Losses:
+    """The mean squared error of every view (Eq. 26), over the samples that have it."""
+    views = rows_of(batch.present, len(x_hat))
+    return {
+        "reconstruction": sum_of(squared_error(batch.views[v][rows], x_hat[v][rows]) for v, rows in views)
+    }
+
+
+def log_mean(logits: list[Tensor], present: Tensor | None) -> Tensor:
+    """Log of the mean of the predictions of the views that a sample has."""
+    log_p = torch.stack(logits, dim=1).log_softmax(2)  # (n, V, k)
+    here = torch.ones_like(log_p[:, :, 0]) if present is None else present.to(log_p)
+    return torch.logsumexp(log_p + (here / here.sum(1, keepdim=True)).log()[:, :, None], dim=1)
+
+
+def sum_of(terms: Iterable[Tensor]) -> Tensor:
+    """The sum of scalar tensors."""
+    return torch.stack(list(terms)).sum()

@@ -11,7 +11,7 @@ from torch.nn import functional
 from protocol_mvc import assignment, cooccurrence, pairing
 from protocol_mvc.data.batches import Batch, Source
 from protocol_mvc.methods import protocol_losses as losses
-from protocol_mvc.methods.base import Inferred, infer_all
+from protocol_mvc.methods.base import Inferred, infer_all, log_mean, reconstruction
 from protocol_mvc.methods.protocol_config import ProtocolConfig
 from protocol_mvc.nn.network import MultiViewNetwork, Widths
 from protocol_mvc.runtime import draw_seed
@@ -24,6 +24,7 @@ NOWHERE = 1e3  # coordinates of an empty cluster's centre, far from all features
 class Protocol(nn.Module):
     """Algorithm 1."""
 
+    incomplete = True
     twins: Tensor
     prior: Tensor
     centers: Tensor
@@ -78,14 +79,14 @@ class Protocol(nn.Module):
 
     def reconstruct(self, batch: Batch, progress: float, context: None) -> Losses:
         """Stage 1, view-specific representation."""
-        return losses.reconstruction(batch, self.network.reconstruct(batch.views))
+        return reconstruction(batch, self.network.reconstruct(batch.views))
 
     def align(self, batch: Batch, progress: float, context: None) -> Losses:
         """Stage 2, multi-view alignment (Eq. 27)."""
         codes, x_hat = self.network(batch.views)
         fused = self.network.fuse(codes.z, batch.present)
         contrast = losses.contrast(self.config, self.view_weights(), batch, codes, fused)
-        return contrast | losses.reconstruction(batch, x_hat)
+        return contrast | reconstruction(batch, x_hat)
 
     def rebalance(self, batch: Batch, progress: float, labels: PotLabels | float) -> Losses:
         """Stage 3, imbalanced learning (Eqs. 11, 25); a number instead of labels is the mass of a batch."""
@@ -100,7 +101,7 @@ class Protocol(nn.Module):
         contrast = losses.contrast(c, self.view_weights(), batch, codes, fused, t if c.rebalance else None)
         if self.twins:
             contrast = {name: c.twins_weight * value for name, value in contrast.items()}
-        return learned | contrast | losses.reconstruction(batch, x_hat)
+        return learned | contrast | reconstruction(batch, x_hat)
 
     @torch.no_grad()
     def compare_views(self, source: Source, generator: torch.Generator) -> bool:
@@ -198,7 +199,7 @@ class Protocol(nn.Module):
             h = torch.where(here, h, (h * here).sum(1, keepdim=True) / here.sum(1, keepdim=True))
         embedding = h.flatten(1)
         if self.config.readout == "classifier":
-            return Inferred(embedding, losses.log_mean(batch, codes))
+            return Inferred(embedding, log_mean(codes.logits, batch.present))
         closeness = embedding @ self.centers.T - self.centers.square().sum(1) / 2  # -|h - c|^2 / 2 + const
         return Inferred(embedding, torch.log_softmax(self.config.classifier_scale * closeness, dim=1))
 

@@ -1,7 +1,5 @@
 """The losses of PROTOCOL put together: what its config weighs, and predictions from several views."""
 
-from collections.abc import Iterable
-
 import torch
 from torch import Tensor
 
@@ -10,18 +8,11 @@ from protocol_mvc.losses.clustering import soft_cross_entropy
 from protocol_mvc.losses.contrastive import class_contrast, feature_contrast
 from protocol_mvc.losses.rebalanced import class_sensitive_contrast
 from protocol_mvc.losses.reconstruction import squared_error
+from protocol_mvc.methods.base import log_mean, sum_of
 from protocol_mvc.methods.protocol_config import ProtocolConfig
 from protocol_mvc.nn.network import Codes, Fused, Pair, pairs, rows_of
 from protocol_mvc.training import Losses
 from protocol_mvc.transport import PotLabels
-
-
-def reconstruction(batch: Batch, x_hat: list[Tensor]) -> Losses:
-    """Eq. 26, over the views that are there."""
-    views = rows_of(batch.present, len(x_hat))
-    return {
-        "reconstruction": sum_of(squared_error(batch.views[v][rows], x_hat[v][rows]) for v, rows in views)
-    }
 
 
 def contrast(
@@ -73,18 +64,6 @@ def label_loss(c: ProtocolConfig, batch: Batch, codes: Codes, fused: Fused, t: P
 
 def log_mixed(mix: float, batch: Batch, codes: Codes, fused: Fused) -> Tensor:
     """Log of the mixed prediction, P_hat = mix P + (1 - mix) / V sum_v P^v."""
-    parts = torch.stack([fused.logits.log_softmax(1), log_mean(batch, codes)])
+    parts = torch.stack([fused.logits.log_softmax(1), log_mean(codes.logits, batch.present)])
     share = parts.new_tensor([mix, 1 - mix])
     return torch.logsumexp(parts + share.log()[:, None, None], dim=0)
-
-
-def log_mean(batch: Batch, codes: Codes) -> Tensor:
-    """Log of the mean of the P^v over the views that a sample has."""
-    log_p = torch.stack(codes.logits, dim=1).log_softmax(2)  # (n, V, k)
-    here = torch.ones_like(log_p[:, :, 0]) if batch.present is None else batch.present.to(log_p)
-    return torch.logsumexp(log_p + (here / here.sum(1, keepdim=True)).log()[:, :, None], dim=1)
-
-
-def sum_of(terms: Iterable[Tensor]) -> Tensor:
-    """The sum of scalar tensors."""
-    return torch.stack(list(terms)).sum()
