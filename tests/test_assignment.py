@@ -20,6 +20,7 @@ from protocol_mvc.assignment import (
     kmeans,
     most_agreed,
     perceive,
+    renamed,
     separation,
     supported,
 )
@@ -230,3 +231,14 @@ def test_the_most_agreed_is_the_medoid(seed: int, count: int, k: int):
     assert total[found.index(True)] == pytest.approx(max(total))
     renamed = [rng.permutation(k)[a] for a in assignments]
     assert total[[a is most_agreed(renamed) for a in renamed].index(True)] == pytest.approx(max(total))
+
+
+@given(st.permutations(range(4)), st.integers(0, 2**32))
+def test_clusters_get_their_names_back(order, seed):
+    labels = np.random.default_rng(seed).integers(4, size=40)
+    assert renamed(np.array(order)[labels], labels, 4).tolist() == labels.tolist()
+
+
+def test_names_are_those_of_most_members():
+    labels, reference = np.array([0, 0, 0, 1, 1, 2]), np.array([1, 1, 0, 0, 0, 0])
+    assert renamed(labels, reference, 3).tolist() == [1, 1, 1, 0, 0, 2]

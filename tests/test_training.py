@@ -424,7 +424,7 @@ def line(batch_size: int, parts: Sequence[Stage], keeper: Any = None) -> tuple[l
     module = Line()
     stages = [part._replace(step=module.step, learning_rate=0.1) for part in parts]
     history = train(module, stages, source(DATA, batch_size), seeded(), keeper=keeper)
-    return [*module.layer.weight.detach()[0].tolist(), float(module.layer.bias)], history
+    return [*module.layer.weight.detach()[0].tolist(), float(module.layer.bias.detach())], history
 
 
 @pytest.mark.parametrize("batch_size", [3, 4, 9])

@@ -1,5 +1,7 @@
 """Batches: every row once, of nearly equal size, scaled, and without labels."""
 
+from itertools import islice
+
 import numpy as np
 import pytest
 import torch
@@ -82,3 +84,14 @@ def test_sparse_views_give_the_batches_of_dense_ones():
 
 def test_a_source_is_as_long_as_its_data():
     assert len(source(VIEWS)) == 20
+
+
+@pytest.mark.parametrize("size", [2, 3, 8])
+def test_some_samples_are_drawn_without_end(size: int):
+    rows = torch.tensor([1, 4, 9, 11, 13])
+    batches = list(islice(source(VIEWS, size).drawn(rows, seeded()), 12))
+    seen = torch.cat([batch.rows for batch in batches])
+    assert max(len(batch.rows) for batch in batches) == min(size, 5)
+    for first in range(0, len(seen) - 5, 5):  # every order has all of them
+        assert sorted(seen[first : first + 5].tolist()) == rows.tolist()
+    assert torch.equal(batches[0].views[0], source(VIEWS).take(batches[0].rows).views[0])

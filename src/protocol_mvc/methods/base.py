@@ -1,17 +1,24 @@
 """What every method offers to the estimator, and what most of them share."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
+from itertools import combinations
 from typing import Annotated, Any, ClassVar, NamedTuple, Protocol
 
 import torch
 from pydantic import BaseModel, ConfigDict, Field
 from torch import Tensor, nn
 
+from protocol_mvc import assignment
 from protocol_mvc.data.batches import Batch, Source
 from protocol_mvc.data.views import Views
+from protocol_mvc.losses.clustering import inequality
+from protocol_mvc.losses.contrastive import class_contrast
 from protocol_mvc.losses.reconstruction import squared_error
-from protocol_mvc.nn.network import rows_of
+from protocol_mvc.nn.heads import centers_of, log_closeness
+from protocol_mvc.nn.network import CodeNetwork, rows_of
+from protocol_mvc.runtime import draw_seed
 from protocol_mvc.training import Losses, Stage
 
 Count = Annotated[int, Field(ge=0)]
@@ -35,6 +42,7 @@ class AutoencoderConfig(MethodConfig):
     feature: Width = 128  #: of the features h^v
     reconstruct_length: Count = 200  #: epochs
     rate: Positive = 3e-4  #: of learning
+    kmeans_starts: Width = 100  #: of every K-means
 
 
 class Inferred(NamedTuple):
@@ -48,6 +56,8 @@ class Method(Protocol):
     """A torch module with stages to train and a way to infer."""
 
     incomplete: ClassVar[bool]  # whether samples may lack views
+    batch_size: ClassVar[int]  # of training, unless the user says otherwise
+    scaling: ClassVar[str]  # of the views, likewise
 
     def stages(self) -> list[Stage]:
         """The training, in order."""
@@ -62,6 +72,12 @@ class Method(Protocol):
         """The weight (V,) of each view; they sum to one."""
 
 
+class KMeansConfig(AutoencoderConfig):
+    """The choices of a method that ends with K-means."""
+
+    sharpness: Positive = 10.0  #: of the probabilities; labels do not depend on it
+
+
 class DeepMethod(nn.Module):
     """A method that perceives no class sizes of its own: they are read off its final predictions.
 
@@ -69,6 +85,8 @@ class DeepMethod(nn.Module):
     """
 
     incomplete: ClassVar[bool] = False
+    batch_size: ClassVar[int] = 256
+    scaling: ClassVar[str] = "auto"
     prior: Tensor
 
     def __init__(self, config: Any, dims: list[int], n_clusters: int) -> None:
@@ -98,6 +116,49 @@ class DeepMethod(nn.Module):
         return self.prior.new_full((self.n_views,), 1 / self.n_views)
 
 
+class CodeMethod(DeepMethod):
+    """A method that begins with the reconstruction of every view; a subclass makes its `network`."""
+
+    network: CodeNetwork
+
+    def first_stage(self) -> Stage:
+        """The autoencoders alone."""
+        return Stage("reconstruct", self.config.reconstruct_length, self.reconstruct, self.config.rate)
+
+    def reconstruct(self, batch: Batch, progress: float, context: Any) -> Losses:
+        """The error of the reconstructions."""
+        return reconstruction(batch, self.network.reconstruct(batch.views))
+
+
+class KMeansMethod(CodeMethod):
+    """A method that ends with K-means on the features that a subclass gives in `embed`."""
+
+    centers: Tensor
+
+    def __init__(self, config: Any, dims: list[int], n_clusters: int, width: int) -> None:
+        """Make room for the centres of clusters of features of that width."""
+        super().__init__(config, dims, n_clusters)
+        self.register_buffer("centers", torch.empty(n_clusters, width))
+
+    def embed(self, batch: Batch) -> Tensor:
+        """Features (n, width) of each sample on its own."""
+        raise NotImplementedError
+
+    def infer(self, batch: Batch) -> Inferred:
+        """The nearer a centre is, the likelier is its cluster."""
+        x = self.embed(batch)
+        return Inferred(x, log_closeness(x, self.centers, self.config.sharpness))
+
+    @torch.no_grad()
+    def read_out(self, source: Source, generator: torch.Generator) -> None:
+        """K-means of all samples."""
+        x = infer_all(self, source).embedding
+        seed, starts = draw_seed(generator), self.config.kmeans_starts
+        label = torch.from_numpy(assignment.kmeans(x.numpy(), self.n_clusters, seed, starts))
+        self.centers.copy_(centers_of(x, label, self.n_clusters))
+        super().read_out(source, generator)
+
+
 def check_whole(views: Views, method: type[Any], name: str) -> None:
     """Refuse samples that lack views, for methods that cannot use them.
 
@@ -111,14 +172,17 @@ def check_whole(views: Views, method: type[Any], name: str) -> None:
         )
 
 
-@torch.no_grad()
 def infer_all(method: Any, source: Source) -> Inferred:
     """Inference for every sample of a source, in order, on the cpu."""
-    with evaluating(method):
-        parts = [method.infer(batch) for batch in source.blocks()]
-    return Inferred(
-        *(torch.cat([x.cpu() for x in column])[: len(source)] for column in zip(*parts, strict=True))
-    )
+    return Inferred(*collect(method, source, method.infer))
+
+
+@torch.no_grad()
+def collect(module: nn.Module, source: Source, give: Callable[[Batch], Iterable[Tensor]]) -> list[Tensor]:
+    """What a function gives of every sample of a source, in order, on the cpu."""
+    with evaluating(module):
+        parts = [give(batch) for batch in source.blocks()]
+    return [torch.cat([x.cpu() for x in column])[: len(source)] for column in zip(*parts, strict=True)]
 
 
 @contextmanager
@@ -138,6 +202,29 @@ def reconstruction(batch: Batch, x_hat: list[Tensor]) -> Losses:
     return {
         "reconstruction": sum_of(squared_error(batch.views[v][rows], x_hat[v][rows]) for v, rows in views)
     }
+
+
+def label_agreement(
+    p: list[Tensor], temperature: float, balance_weight: float, *, own_negatives: bool = False
+) -> Losses:
+    """Every pair of views agrees on what each cluster is, and wishes for clusters of one size."""
+    pairs = list(combinations(p, 2))
+    if not pairs:
+        return {}
+    contrast = partial(class_contrast, temperature=temperature, own_negatives=own_negatives)
+    return {
+        "label": sum_of(contrast(*pair) for pair in pairs),
+        "balance": balance_weight * sum_of(inequality(a) + inequality(b) for a, b in pairs),
+    }
+
+
+def side_by_side(h: list[Tensor], present: Tensor | None) -> Tensor:
+    """The features of all views (n, V d); an absent view is represented by the mean of the others."""
+    x = torch.stack(h, dim=1)  # (n, V, d)
+    if present is not None:
+        here = present[:, :, None]
+        x = torch.where(here, x, (x * here).sum(1, keepdim=True) / here.sum(1, keepdim=True))
+    return x.flatten(1)
 
 
 def log_mean(logits: list[Tensor], present: Tensor | None) -> Tensor:

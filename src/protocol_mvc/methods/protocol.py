@@ -11,20 +11,19 @@ from torch.nn import functional
 from protocol_mvc import assignment, cooccurrence, pairing
 from protocol_mvc.data.batches import Batch, Source
 from protocol_mvc.methods import protocol_losses as losses
-from protocol_mvc.methods.base import Inferred, infer_all, log_mean, reconstruction
+from protocol_mvc.methods.base import Inferred, infer_all, log_mean, reconstruction, side_by_side
 from protocol_mvc.methods.protocol_config import ProtocolConfig
+from protocol_mvc.nn.heads import centers_of, log_closeness
 from protocol_mvc.nn.network import MultiViewNetwork, Widths
 from protocol_mvc.runtime import draw_seed
 from protocol_mvc.training import DivergenceError, Losses, Stage
 from protocol_mvc.transport import PotLabels, Transport, pot_labels, ramp, solve
 
-NOWHERE = 1e3  # coordinates of an empty cluster's centre, far from all features
-
 
 class Protocol(nn.Module):
     """Algorithm 1."""
 
-    incomplete = True
+    incomplete, batch_size, scaling = True, 256, "auto"
     twins: Tensor
     prior: Tensor
     centers: Tensor
@@ -184,24 +183,17 @@ class Protocol(nn.Module):
         if c.readout == "kmeans":
             h = inferred.embedding
             label = torch.from_numpy(assignment.kmeans(h.numpy(), self.n_clusters, draw_seed(generator)))
-            member = functional.one_hot(label, self.n_clusters).to(h)
-            size = member.sum(0)[:, None]
-            self.centers.copy_(torch.where(size > 0, member.T @ h / size.clamp_min(1), NOWHERE))
+            self.centers.copy_(centers_of(h, label, self.n_clusters))
             inferred = infer_all(self, source)
         self.prior.copy_(self._transport(inferred.log_proba, 1.0).column_mass)
 
     def infer(self, batch: Batch) -> Inferred:
         """Features and probabilities of each sample, from the views it has."""
         codes = self.network.encode(batch.views)
-        h = torch.stack(codes.h, dim=1)  # (n, V, d)
-        if batch.present is not None:  # an absent view is represented by the mean of the others
-            here = batch.present[:, :, None]
-            h = torch.where(here, h, (h * here).sum(1, keepdim=True) / here.sum(1, keepdim=True))
-        embedding = h.flatten(1)
+        embedding = side_by_side(codes.h, batch.present)
         if self.config.readout == "classifier":
             return Inferred(embedding, log_mean(codes.logits, batch.present))
-        closeness = embedding @ self.centers.T - self.centers.square().sum(1) / 2  # -|h - c|^2 / 2 + const
-        return Inferred(embedding, torch.log_softmax(self.config.classifier_scale * closeness, dim=1))
+        return Inferred(embedding, log_closeness(embedding, self.centers, self.config.classifier_scale))
 
     def class_prior(self) -> Tensor:
         """Cluster sizes that the last transport of all samples gave."""
