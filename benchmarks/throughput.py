@@ -9,6 +9,7 @@ to benchmarks/results/throughput.jsonl.
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +24,7 @@ from protocol_mvc.bench import provenance
 from protocol_mvc.bench.records import append, now
 from protocol_mvc.data import data_hash, load
 from protocol_mvc.data.batches import Batch, Source
-from protocol_mvc.methods import protocol_losses as losses
-from protocol_mvc.methods.base import infer_all
+from protocol_mvc.methods.base import infer_all, reconstruction
 from protocol_mvc.training import Stage, train
 
 RESULTS = Path(__file__).parent / "results" / "throughput.jsonl"
@@ -37,7 +37,7 @@ class Products(TorchDispatchMode):
 
     def __init__(self) -> None:
         """None yet."""
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.shapes: Counter[Shape] = Counter()
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -72,7 +72,7 @@ def seconds_of_products(shapes: Counter[Shape], repeats: int = 30) -> float:
     total = 0.0
     for (m, k, n), count in shapes.items():
         a, b = torch.rand(m, k), torch.rand(k, n)
-        total += count * seconds_of(lambda a=a, b=b: torch.mm(a, b), repeats)
+        total += count * seconds_of(partial(torch.mm, a, b), repeats)
     return total
 
 
@@ -123,13 +123,14 @@ def naive_epoch(method: Any, source: Source, name: str) -> Callable[[], None]:
     loader: Any = DataLoader(samples, 256, shuffle=True)
     optimiser = Adam(method.parameters(), lr=1e-5, foreach=False, fused=False)
     step = getattr(method, name)
+    method.prior.fill_(1 / method.n_clusters)
 
     def epoch() -> None:
         for rows, *views in loader:
             batch = Batch(views, rows, None)
             terms = step(batch, 1.0, 0.5)
             if name != "reconstruct":  # once more through the encoders, for the reconstruction alone
-                again = losses.reconstruction(batch, method.network.reconstruct(views))
+                again = reconstruction(batch, method.network.reconstruct(views))
                 terms = {**terms, "reconstruction": again["reconstruction"]}
             optimiser.zero_grad()
             torch.stack(list(terms.values())).sum().backward()

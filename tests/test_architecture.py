@@ -28,7 +28,7 @@ class Rule:
 TENSORS = frozenset({"nn", "transport", "losses"})
 LOWEST = TENSORS | {"runtime", "data", "metrics", "assignment", "cooccurrence", "pairing"}
 LOWEST |= {"presets", "storage", "atomic", "lock", "messages", "distributed"}
-LOOP = frozenset({"snapshot", "training", "checkpoint"})
+LOOP = frozenset({"snapshot", "stages", "training", "checkpoint"})
 BELOW_ESTIMATOR = LOWEST | LOOP | {"methods", "saving"}
 BELOW_REPORT = BELOW_ESTIMATOR | {"clusterer", "estimator"}
 BELOW_CLI = BELOW_REPORT | {"formats", "assessment", "report", "html_report", "bench", "__init__"}
@@ -50,7 +50,8 @@ RULES = {
     "pairing": Rule(),
     "cooccurrence": Rule(frozenset({"assignment"})),
     "snapshot": Rule(frozenset({"nn"})),
-    "training": Rule(frozenset({"runtime", "data", "snapshot", "distributed"})),
+    "stages": Rule(frozenset({"data", "snapshot"})),
+    "training": Rule(frozenset({"runtime", "data", "snapshot", "stages", "distributed"})),
     "checkpoint": Rule(frozenset({"runtime", "data", "training", "atomic", "distributed"})),
     "methods": Rule(
         TENSORS | {"assignment", "cooccurrence", "pairing", "training", "data", "runtime", "distributed"}

@@ -22,6 +22,7 @@ from protocol_mvc.assignment import (
     kmeans,
     most_agreed,
     perceive,
+    renamed,
     separation,
     supported,
 )
@@ -249,3 +250,14 @@ def test_features_of_few_directions_become_narrow():
     x = rng.normal(size=(50, 2)) @ rng.normal(size=(2, 30))
     assert compact(x).shape[1] <= 2
     assert np.isfinite(compact(np.zeros((4, 3)))).all()
+
+
+@given(st.permutations(range(4)), st.integers(0, 2**32))
+def test_clusters_get_their_names_back(order, seed):
+    labels = np.random.default_rng(seed).integers(4, size=40)
+    assert renamed(np.array(order)[labels], labels, 4).tolist() == labels.tolist()
+
+
+def test_names_are_those_of_most_members():
+    labels, reference = np.array([0, 0, 0, 1, 1, 2]), np.array([1, 1, 0, 0, 0, 0])
+    assert renamed(labels, reference, 3).tolist() == [1, 1, 1, 0, 0, 2]

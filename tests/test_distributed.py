@@ -18,7 +18,7 @@ from torch import distributed as dist
 from torch.multiprocessing.spawn import start_processes
 
 from protocol_mvc import PROTOCOL, distributed
-from protocol_mvc.methods.base import over_blocks
+from protocol_mvc.methods.base import collect
 from protocol_mvc.methods.protocol import Protocol
 from protocol_mvc.methods.protocol_config import ProtocolConfig
 from protocol_mvc.nn.seeded import build
@@ -53,7 +53,7 @@ def alone() -> dict[str, Any]:
         "sums": sums(),
         "gathered": gathered(),
         "plan": plan(),
-        "blocks": over_blocks(lambda batch: batch.views, source(VIEWS, 8, shared=True)),
+        "blocks": collect(nn.Identity(), source(VIEWS, 8, shared=True), lambda batch: batch.views),
         **{f"step of {name}": trained(steps(name), VIEWS) for name in ("reconstruct", "align", "rebalance")},
         "with gaps": trained(steps("align"), with_gaps(VIEWS)),
         "fit": fitted(),

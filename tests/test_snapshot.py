@@ -1,5 +1,6 @@
 """What was captured comes back, to the last bit, and nothing else is touched by it."""
 
+import math
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from torch.optim import Adam
 
 from protocol_mvc.methods.protocol import Protocol
 from protocol_mvc.nn.seeded import Dropout, build
-from protocol_mvc.snapshot import Tensors, capture, restore
+from protocol_mvc.snapshot import Best, Tensors, capture, restore
 
 
 def made(seed: int = 0) -> tuple[nn.Module, Adam, torch.Generator]:
@@ -97,3 +98,34 @@ def test_the_method_keeps_all_it_has_in_its_capture():
     module = build(lambda: Protocol(TINY, [5, 4], 3), generator)
     known = {"config", "n_clusters", "n_views", "training"}
     assert {name for name in vars(module) if not name.startswith("_")} <= known
+
+
+def test_the_best_weights_are_those_of_the_least_value():
+    module, best = made()[0], Best()
+    for value in (3.0, 1.0, 2.0):
+        nn.init.constant_(next(module.parameters()), value)
+        best.see(value, module)
+    best.bring_back(module)
+    assert best.least == 1
+    assert (next(module.parameters()) == 1).all()
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, None], ids=str)
+def test_what_is_no_number_is_never_the_best(value: float | None):
+    module, best = made()[0], Best()
+    best.see(value, module)
+    assert not best.found
+    assert best.capture() == {}
+    before = capture(module, None, seeded())
+    best.bring_back(module)
+    assert same(before, capture(module, None, seeded()))
+
+
+def test_the_best_comes_back_with_the_state():
+    module, best, other = made()[0], Best(), Best()
+    best.see(-0.1, module)
+    other.restore(capture(module, None, seeded()) | best.capture())
+    assert other.least == best.least
+    assert same(other.weights, best.weights)
+    other.restore({})
+    assert not other.found

@@ -1,6 +1,7 @@
 """The loop: stages in order, progress from 0 to 1, means on record, and a stop when a loss breaks."""
 
 import math
+from collections.abc import Sequence
 from itertools import chain
 from typing import Any
 
@@ -314,3 +315,140 @@ def test_without_a_begin_nothing_has_begun():
     prepare = lambda source, generator, progress, begun: given_on.append(begun)
     train(module, [Stage("s", 1, step, prepare=prepare)], source(DATA), seeded())
     assert given_on == [None]
+
+
+def watched(
+    values: Sequence[float], every: int | None = 1, stages: int = 1, **kwargs: Any
+) -> tuple[list[float], list[Epoch]]:
+    """The weight after every epoch and at the end, and the history of stages that see these values."""
+    module, weights, given_out = Weight(), list[float](), iter(values)
+    step = lambda batch, progress, context: {"loss": module.w.square()}
+    monitor = lambda source, generator: next(given_out)
+    stage = Stage("s", len(values) // stages, step, 0.1, monitor=monitor, every=every)
+    parts = [stage._replace(name=f"s{i}") for i in range(stages)]
+    history = train(
+        module,
+        parts,
+        source(DATA, 10),
+        seeded(),
+        lambda _: weights.append(float(module.w.detach())),
+        **kwargs,
+    )
+    return [*weights, float(module.w.detach())], history
+
+
+def test_a_monitored_stage_ends_with_the_weights_of_the_least_value():
+    weights, history = watched([3.0, 1.0, 2.0])
+    assert weights[-1] == weights[1] != weights[2]
+    assert [epoch.losses["monitored"] for epoch in history] == [3, 1, 2]
+
+
+def test_the_best_of_several_stages_is_found_among_all_of_them():
+    weights, _ = watched([3.0, 1.0, 2.0, 1.5], stages=2)
+    assert weights[-1] == weights[1]
+    weights, _ = watched([3.0, 1.0, 2.0, 0.5], stages=2)
+    assert weights[-1] == weights[3]
+
+
+def test_without_an_interval_the_monitor_looks_at_the_end_alone():
+    weights, history = watched([1.0, 2.0, 3.0], every=None)
+    assert weights[-1] == weights[-2]
+    assert ["monitored" in epoch.losses for epoch in history] == [False, False, True]
+
+
+def test_a_monitored_stage_that_breaks_down_gives_the_best_there_was():
+    with pytest.warns(DivergenceWarning) as heard:
+        weights, history = watched([2.0, *[math.nan] * 9])
+    assert "monitored loss became nan in epoch 1" in str(heard[-1].message)
+    assert "best weights so far are kept" in str(heard[-1].message)
+    assert weights[-1] == weights[0]
+    assert len(history) == 1
+
+
+@pytest.mark.filterwarnings("ignore::protocol_mvc.training.DivergenceWarning")
+def test_a_stage_that_has_no_good_weights_at_all_is_an_error():
+    with pytest.raises(DivergenceError, match="monitored"):
+        watched([math.nan] * 9)
+
+
+class Interrupted:
+    """Keeps every state; the second training goes on from the one of that number."""
+
+    def __init__(self, number: int | None = None, states: list[State] | None = None) -> None:
+        self.number, self.states = number, [] if states is None else states
+
+    def load(self) -> State | None:
+        return None if self.number is None else self.states[self.number]
+
+    def keep(self, state: State, *, final: bool = False) -> None:
+        if self.number is None:
+            self.states.append(state._replace(history=list(state.history)))
+
+
+@pytest.mark.parametrize("number", range(5))
+def test_the_best_is_remembered_when_a_training_goes_on(number: int):
+    values = [3.0, 1.0, 2.0, 1.5]
+    kept = Interrupted()
+    weights, _ = watched(values, stages=2, keeper=kept)
+    module, rest = Weight(), iter(values[number:])
+    step = lambda batch, progress, context: {"loss": module.w.square()}
+    stage = Stage("s", 2, step, 0.1, monitor=lambda source, generator: next(rest), every=1)
+    parts = [stage._replace(name=f"s{i}") for i in range(2)]
+    train(module, parts, source(DATA, 10), seeded(), keeper=Interrupted(number, kept.states))
+    assert float(module.w.detach()) == weights[-1]
+
+
+@pytest.mark.parametrize(("clip", "length"), [(None, 2.0), (100.0, 2.0), (0.5, 0.5)], ids=str)
+def test_long_gradients_are_clipped(clip: float | None, length: float):
+    module = Weight()
+    stage = Stage("s", 1, lambda batch, progress, context: {"loss": 2 * module.w}, clip=clip)
+    train(module, [stage], source(DATA, 10), seeded())
+    assert module.w.grad is not None
+    assert module.w.grad.item() == pytest.approx(length, rel=1e-5)
+
+
+class Line(nn.Module):
+    """A slope and an offset."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(2, 1)
+        nn.init.ones_(self.layer.weight)
+        nn.init.zeros_(self.layer.bias)
+
+    def step(self, batch, progress, context):
+        return {"loss": self.layer(batch.views[0]).square().mean()}
+
+
+def line(batch_size: int, parts: Sequence[Stage], keeper: Any = None) -> tuple[list[float], list[Epoch]]:
+    module = Line()
+    stages = [part._replace(step=module.step, learning_rate=0.1) for part in parts]
+    history = train(module, stages, source(DATA, batch_size), seeded(), keeper=keeper)
+    return [*module.layer.weight.detach()[0].tolist(), float(module.layer.bias.detach())], history
+
+
+@pytest.mark.parametrize("batch_size", [3, 4, 9])
+def test_a_whole_epoch_is_one_step_on_all_samples(batch_size: int):
+    expected, _ = line(10, [Stage("s", 3)])
+    found, history = line(batch_size, [Stage("s", 3, whole=True)])
+    assert found == pytest.approx(expected, rel=1e-5)
+    assert len(history) == 3
+
+
+def test_an_optimiser_is_kept_over_stages_renewed_or_fresh():
+    once, _ = line(10, [Stage("s", 4)])
+    kept, _ = line(10, [Stage("s", 2), Stage("t", 2, adam="kept")])
+    fresh, _ = line(10, [Stage("s", 2), Stage("t", 2)])
+    assert kept == once != fresh
+    renewed, _ = line(10, [Stage("s", 1), Stage("t", 3, adam="renewed")])
+    by_hand, _ = line(10, [Stage("s", 1), Stage("t", 1, adam="kept"), Stage("u", 1), Stage("v", 1)])
+    assert renewed == by_hand
+
+
+@pytest.mark.parametrize("adam", ["fresh", "kept", "renewed"])
+@pytest.mark.parametrize("number", range(4))
+def test_a_training_goes_on_with_the_moments_it_had(number: int, adam: Any):
+    stages, kept = [Stage("s", 2), Stage("t", 2, adam=adam)], Interrupted()
+    expected, _ = line(4, stages, kept)
+    found, _ = line(4, stages, Interrupted(number, kept.states))
+    assert found == expected

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 from scipy.cluster.hierarchy import fcluster, linkage
+from scipy.optimize import linear_sum_assignment
 from scipy.sparse import coo_array
 from scipy.spatial.distance import cdist
 from scipy.special import xlogy
@@ -30,12 +31,19 @@ class ClusterWarning(UserWarning):
     """Something speaks against a cluster, or against the number of clusters."""
 
 
-def kmeans(x: Features, n_clusters: int, seed: int) -> Labels:
-    """Plain K-means: cuts large groups and joins small ones, kept for parity with the paper."""
+def kmeans(x: Features, n_clusters: int, seed: int, starts: int = 10) -> Labels:
+    """Plain K-means: cuts large groups and joins small ones, kept for parity with the papers."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # of repeated rows; `too_small` tells
-        labels: Labels = KMeans(n_clusters, n_init=10, random_state=seed).fit_predict(x).astype(np.int64)
+        labels: Labels = KMeans(n_clusters, n_init=starts, random_state=seed).fit_predict(x).astype(np.int64)
     return labels
+
+
+def renamed(labels: Labels, reference: Labels, n_clusters: int) -> Labels:
+    """The same clusters under the names that make most samples agree with the reference."""
+    overlap = np.bincount(labels * n_clusters + reference, minlength=n_clusters**2)
+    _, name = linear_sum_assignment(overlap.reshape(n_clusters, n_clusters), maximize=True)
+    return name[labels].astype(np.int64)
 
 
 def perceive(x: Features, n_clusters: int, seed: int, n_views: int = 1) -> Labels:

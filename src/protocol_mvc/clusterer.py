@@ -23,7 +23,7 @@ from protocol_mvc.data.scaling import fit_scalings
 from protocol_mvc.data.views import Views, as_views
 from protocol_mvc.distributed import first
 from protocol_mvc.messages import brief
-from protocol_mvc.methods.base import Inferred, infer_all
+from protocol_mvc.methods.base import Inferred, check_able, infer_all
 from protocol_mvc.nn.seeded import build
 from protocol_mvc.presets import is_config, make_config, resolve_config
 from protocol_mvc.runtime import Seed, environment, fresh_seed, progress_bar, resolve_device
@@ -102,8 +102,7 @@ class MultiViewClusterer(TransformerMixin, ClusterMixin, BaseEstimator):
 
     def fit_predict(self, X: Any, y: Any = None, **kwargs: Any) -> Labels:
         """The cluster of each sample of X after fitting to it."""
-        self.fit(X, **kwargs)
-        return self.labels_
+        return self.fit(X, **kwargs).labels_
 
     def predict(self, X: Any) -> Labels:
         """The cluster of each sample; samples may lack views, and depend on nothing but themselves."""
@@ -143,7 +142,7 @@ class MultiViewClusterer(TransformerMixin, ClusterMixin, BaseEstimator):
         Raises:
             ModelFileError: If the folder is damaged, altered, of a newer version or no model of this class.
         """
-        return saving.load(cls, folder, device)
+        return saving.load([cls], folder, device)
 
     @property
     def imbalance_ratio_(self) -> float:
@@ -195,6 +194,7 @@ class MultiViewClusterer(TransformerMixin, ClusterMixin, BaseEstimator):
             raise ValueError(f"verbose must be a whole number, got {brief(self.verbose)}")
         if not hasattr(self.scale, "__len__"):
             raise ValueError(f"scale must name a scaling, or one for each view, got {brief(self.scale)}")
+        check_able(views, self._method, type(self).__name__)
 
     def _set_up(self, views: Views, kept: Checkpoint | None = None) -> tuple[Any, Source, torch.Generator]:
         """What training needs: the untrained method, its batches, and the generator of all that is random."""
@@ -220,6 +220,7 @@ class MultiViewClusterer(TransformerMixin, ClusterMixin, BaseEstimator):
         if len(views) == 0:
             raise ValueError("X has 0 samples: give at least one row to predict.")
         views = views.select(self.view_names_, self._dims)
+        check_able(views, self._method, type(self).__name__)
         device = next(self.method_.parameters()).device
         blocks = Source(views, self.scalings_, batch_size=BLOCK, device=device)
         return infer_all(self.method_, blocks, features=features)
@@ -230,7 +231,7 @@ class MultiViewClusterer(TransformerMixin, ClusterMixin, BaseEstimator):
     def _describe(self, inferred: Inferred, history: list[Epoch], device: torch.device) -> None:
         """Set the fitted attributes, with the clusters renumbered from the largest to the smallest."""
         proba = inferred.log_proba.exp().numpy()
-        sizes = np.bincount(proba.argmax(1), minlength=self.n_clusters)
+        sizes = np.bincount(_hard(proba), minlength=self.n_clusters)
         self._order = np.argsort(-sizes, kind="stable")
         self.labels_ = _hard(self._proba(inferred))
         self.cluster_sizes_ = sizes[self._order]

@@ -1,9 +1,12 @@
 """The estimators: each names its method and its presets."""
 
+import os
 from collections.abc import Mapping
 from typing import Any
 
-from protocol_mvc import presets
+import torch
+
+from protocol_mvc import presets, saving
 from protocol_mvc.clusterer import MultiViewClusterer
 from protocol_mvc.methods.protocol import Protocol
 from protocol_mvc.methods.protocol_config import PRESETS, ProtocolConfig
@@ -55,6 +58,19 @@ class PROTOCOL(MultiViewClusterer):
 
     _method = Protocol
     _presets = PRESETS
+
+
+# By the names that the command and the benchmark know them by.
+ESTIMATORS: dict[str, type[MultiViewClusterer]] = {kind.__name__.lower(): kind for kind in (PROTOCOL,)}
+
+
+def load(folder: str | os.PathLike[str], device: str | torch.device = "auto") -> MultiViewClusterer:
+    """Read a model of any kind that `save` has written.
+
+    Raises:
+        ModelFileError: If the folder is damaged, altered, of a newer version or no model.
+    """
+    return saving.load(ESTIMATORS.values(), folder, device)
 
 
 def make_config(fields: Mapping[str, Any]) -> ProtocolConfig:

@@ -1,7 +1,7 @@
 """A fitted estimator as a model folder, and back; `storage` knows the files, this knows the estimator."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
@@ -50,16 +50,16 @@ def save(model: Any, folder: str | os.PathLike[str]) -> None:
     write_model(folder, settings, facts, _arrays(model) | {"ids": ids}, model.history_)
 
 
-def load(kind: type[E], folder: str | os.PathLike[str], device: str | torch.device) -> E:
+def load(kinds: Iterable[type[E]], folder: str | os.PathLike[str], device: str | torch.device) -> E:
     """The estimator of a folder, with its method on the device.
 
     Raises:
-        ModelFileError: If the folder holds no whole model of that kind.
+        ModelFileError: If the folder holds no whole model of one of the kinds.
     """
     place = resolve_device(device)
     saved = open_model(folder)
     with refusing(saved.folder / CONFIG, AGAIN):
-        model, make = _unfitted(kind, saved)
+        model, make = _unfitted(_kind(kinds, saved), saved)
         expected = _expected(make, saved.facts)
     arrays = read_arrays(saved, expected)
     with refusing(saved.folder / ARRAYS, AGAIN):
@@ -126,14 +126,21 @@ def _arrays(model: Any) -> Arrays:
     return arrays | {OWN + name: value.cpu().numpy() for name, value in model.method_.state_dict().items()}
 
 
+def _kind(kinds: Iterable[type[E]], saved: SavedModel) -> type[E]:
+    """The kind that the folder names."""
+    known = {kind.__name__: kind for kind in kinds}
+    found = saved.settings.estimator
+    if found not in known:
+        raise ModelFileError(
+            f"{saved.folder}: it holds a model of {found}: "
+            f"load it with {found}.load instead of {' or '.join(known)}.load."
+        )
+    return known[found]
+
+
 def _unfitted(kind: Any, saved: SavedModel) -> tuple[Any, Callable[[], Any]]:
     """The estimator with its parameters, and a way to make its method."""
     settings, facts = saved.settings, saved.facts
-    if settings.estimator != kind.__name__:
-        raise ModelFileError(
-            f"{saved.folder}: it holds a model of {settings.estimator}: "
-            f"load it with {settings.estimator}.load instead of {kind.__name__}.load."
-        )
     config_of = partial(make_config, type(kind._presets["default"]))
     config = settings.config if isinstance(settings.config, str) else config_of(settings.config)
     model = kind(**{name: decode(value) for name, value in settings.parameters.items()}, config=config)

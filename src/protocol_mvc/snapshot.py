@@ -1,5 +1,7 @@
 """The state of a training as tensors: all it takes to go on from there as if nothing had happened."""
 
+import math
+
 import torch
 from torch import Tensor, nn
 
@@ -7,8 +9,8 @@ from protocol_mvc.nn.seeded import Dropout
 
 Tensors = dict[str, Tensor]
 
-MODULE, OPTIMISER, NOISE = "module.", "optimiser.", "noise."
-DRAWS = "generator"
+MODULE, OPTIMISER, NOISE, BEST = "module.", "optimiser.", "noise.", "best."
+DRAWS, LEAST = "generator", "least"
 
 
 def capture(
@@ -18,7 +20,7 @@ def capture(
     moments = optimiser.state_dict()["state"] if optimiser else {}
     found = {MODULE + name: value for name, value in module.state_dict().items()}
     found |= {f"{OPTIMISER}{i}.{name}": value for i, own in moments.items() for name, value in own.items()}
-    copies = {name: value.detach().to("cpu", copy=True) for name, value in found.items()}
+    copies = _copies(found)
     noise = {NOISE + name: part.generator.get_state() for name, part in _noisy(module) if part.generator}
     return copies | noise | {DRAWS: generator.get_state()}
 
@@ -48,9 +50,48 @@ def restore(
         raise ValueError(f"the state does not fit this network: {reason}") from error
 
 
+class Best:
+    """The weights at which something was least, so far."""
+
+    def __init__(self) -> None:
+        """Nothing is known yet."""
+        self.least = math.inf
+        self.weights: Tensors = {}
+
+    @property
+    def found(self) -> bool:
+        """Whether there are any weights."""
+        return bool(self.weights)
+
+    def see(self, value: float | None, module: nn.Module) -> None:
+        """Copy the weights if the value, should there be one, is the least so far; no NaN ever is."""
+        if value is not None and value < self.least:
+            self.least = value
+            self.weights = _copies(module.state_dict())
+
+    def bring_back(self, module: nn.Module) -> None:
+        """Give the module the best weights, if there are any."""
+        if self.found:
+            module.load_state_dict(self.weights)
+
+    def capture(self) -> Tensors:
+        """All that is known, as a part of a state."""
+        named = {BEST + name: value for name, value in self.weights.items()}
+        return named | {LEAST: torch.tensor(self.least, dtype=torch.float64)} if named else {}
+
+    def restore(self, tensors: Tensors) -> None:
+        """Know what the state knew."""
+        self.weights = _below(BEST, tensors)
+        self.least = float(tensors[LEAST]) if self.found else math.inf
+
+
 def _noisy(module: nn.Module) -> list[tuple[str, Dropout]]:
     """The parts that have generators of their own."""
     return [(name, part) for name, part in module.named_modules() if isinstance(part, Dropout)]
+
+
+def _copies(tensors: Tensors) -> Tensors:
+    return {name: value.detach().to("cpu", copy=True) for name, value in tensors.items()}
 
 
 def _below(prefix: str, tensors: Tensors) -> Tensors:

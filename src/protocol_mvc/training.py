@@ -5,70 +5,32 @@ import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, islice
-from typing import Any, NamedTuple, Protocol
+from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 from torch.optim import Adam, Optimizer
 
 from protocol_mvc.data.batches import Batch, Source
 from protocol_mvc.distributed import mean, synchronised
-from protocol_mvc.snapshot import Tensors, capture, restore
+from protocol_mvc.snapshot import Best, capture, restore
+from protocol_mvc.stages import Epoch, Keeper, Losses, Stage, State, Step
 
-Losses = dict[str, Tensor]
-Step = Callable[[Batch, float, Any], Losses]
-Begun = Tensor | bool | None
-Prepare = Callable[[Source, torch.Generator, float, Any], Any]
+__all__ = [
+    "DivergenceError",
+    "DivergenceWarning",
+    "Epoch",
+    "Losses",
+    "Stage",
+    "State",
+    "Step",
+    "train",
+]
 
 SLOWER = 0.1  # times the learning rate, after a divergence
 SLOWEST = 1e-3  # times the learning rate of the stage
+MONITORED = "monitored"  # name of the monitor's value among the losses of an epoch
 EXPLODED = 1e3  # times the loss at the start of a stage
-
-
-class Stage(NamedTuple):
-    """A part of the training: what happens before it, before every epoch, and for every batch."""
-
-    name: str
-    epochs: int = 0
-    step: Step | None = None  # (batch, progress, context) -> loss terms by name
-    learning_rate: float = 1e-3
-    begin: Callable[[Source, torch.Generator], Begun] | None = None  # once, first; False leaves it out
-    prepare: Prepare | None = None  # before every epoch, with what `begin` returned; gives the context
-    least_steps: int = 1  # in an epoch, which then sees small data several times
-    most_steps: int | None = None  # in an epoch, which then sees a random part of large data
-    most_rows: int | None = None  # of large data; the stage works on a random part of them
-
-
-class Epoch(NamedTuple):
-    """The record of one epoch."""
-
-    stage: str
-    epoch: int
-    seconds: float
-    rate: float  # of learning
-    slowness: float  # times the rate of the stage; less than 1 after a divergence
-    losses: dict[str, float]
-
-
-class State(NamedTuple):
-    """Where a training is: before an epoch of a stage, or at its end, behind the last stage."""
-
-    stage: int
-    epoch: int
-    begun: Begun  # what `begin` of the stage returned
-    slowness: float  # times the learning rate of the stage
-    history: list[Epoch]
-    tensors: Tensors
-
-
-class Keeper(Protocol):
-    """What keeps states, so that a training can go on after the process was killed."""
-
-    def load(self) -> State | None:
-        """The state to go on from."""
-
-    def keep(self, state: State, *, final: bool = False) -> None:
-        """Keep a state, unless the last one is of a moment ago and this is not the final one."""
 
 
 class DivergenceError(RuntimeError):
@@ -91,7 +53,8 @@ def train(
     """Run the stages in order; progress goes from 0 to 1 within each, so schedules are functions of it.
 
     Every epoch is told to `on_epoch` as it ends, every stage that is left out to `on_skip`. An epoch that
-    diverges is run again from where it began, at a lower learning rate.
+    diverges is run again from where it began, at a lower learning rate. A stage with a monitor ends with the
+    best weights that this stage or an earlier one with a monitor had.
 
     Raises:
         DivergenceError: If a stage diverges at any rate.
@@ -129,6 +92,8 @@ class _Training:
         self.module, self.source, self.generator = module, source, generator
         self.on_epoch, self.keeper = on_epoch, keeper
         self.history: list[Epoch] = []
+        self.best = Best()
+        self.adam: Adam | None = None
 
     def go_to(self, state: State, stages: Sequence[Stage]) -> None:
         """Be where a former process was."""
@@ -137,6 +102,7 @@ class _Training:
         ):
             raise ValueError(f"the state is of stage {state.stage}, epoch {state.epoch}, which is not there")
         restore(state.tensors, self.module, None, self.generator)
+        self.best.restore(state.tensors)
         for record in state.history:
             self.history.append(record)
             self.on_epoch(record)
@@ -151,14 +117,25 @@ class _Training:
 
     def keep(self, state: State, optimiser: Optimizer | None, *, final: bool = False) -> State:
         """The state with copies of all tensors, given to the keeper too."""
-        state = state._replace(tensors=capture(self.module, optimiser, self.generator), history=self.history)
+        tensors = capture(self.module, optimiser, self.generator) | self.best.capture()
+        state = state._replace(tensors=tensors, history=self.history)
         if self.keeper:
             self.keeper.keep(state, final=final)
         return state
 
     def run(self, stage: Stage, source: Source, state: State) -> None:
-        """The epochs of a stage from a state on."""
-        optimiser = Adam(self.module.parameters(), lr=stage.learning_rate, fused=True)
+        """A stage from a state on; one that breaks down ends with the best weights there were, if any."""
+        try:
+            self._epochs(stage, source, state)
+        except DivergenceError as error:
+            if stage.monitor is None or not self.best.found:
+                raise
+            warnings.warn(f"{error}; the best weights so far are kept", DivergenceWarning, stacklevel=2)
+        if stage.monitor:
+            self.best.bring_back(self.module)
+
+    def _epochs(self, stage: Stage, source: Source, state: State) -> None:
+        optimiser = self._adam(fresh=stage.adam == "fresh")
         if state.tensors:
             restore(state.tensors, self.module, optimiser, self.generator)
         if stage.step:
@@ -173,7 +150,16 @@ class _Training:
                 continue
             self.history.append(record)
             self.on_epoch(record)
+            self.best.see(record.losses.get(MONITORED), self.module)
             state = state._replace(epoch=state.epoch + 1)
+            if stage.adam == "renewed":
+                optimiser = self._adam(fresh=True)
+
+    def _adam(self, *, fresh: bool) -> Adam:
+        """The optimiser, which comes to every epoch without a rate of its own."""
+        if fresh or self.adam is None:
+            self.adam = Adam(self.module.parameters(), fused=True)
+        return self.adam
 
     def _epoch(self, stage: Stage, source: Source, state: State, optimiser: Optimizer) -> Epoch:
         started, rate = time.perf_counter(), stage.learning_rate * state.slowness
@@ -182,7 +168,9 @@ class _Training:
         progress = state.epoch / max(stage.epochs - 1, 1)
         prepared = stage.prepare(source, self.generator, progress, state.begun) if stage.prepare else None
         batches = _batches(stage, source, self.generator)
-        losses = _run_epoch(stage, optimiser, batches, progress, prepared)
+        losses = _run_epoch(stage, optimiser, batches, progress, prepared, len(source))
+        if stage.monitor and stage.is_watched(state.epoch):
+            losses[MONITORED] = stage.monitor(source, self.generator)
         record = Epoch(stage.name, state.epoch, time.perf_counter() - started, rate, state.slowness, losses)
         _check(
             record, next((epoch for epoch in self.history if epoch.stage == stage.name), record), self.module
@@ -208,19 +196,37 @@ def _batches(stage: Stage, source: Source, generator: torch.Generator) -> Iterat
 
 
 def _run_epoch(
-    stage: Stage, optimiser: torch.optim.Optimizer, batches: Iterable[Batch], progress: float, context: Any
+    stage: Stage,
+    optimiser: Optimizer,
+    batches: Iterable[Batch],
+    progress: float,
+    context: Any,
+    n_samples: int,
 ) -> dict[str, float]:
     """One pass over the batches; returns the mean of every loss term."""
     assert stage.step is not None, f"stage {stage.name!r} has epochs but no step"
     records: list[Losses] = []
     for batch in batches:
         losses = stage.step(batch, progress, context)
-        optimiser.zero_grad()
-        torch.stack(list(losses.values())).sum().backward()
-        optimiser.step()
+        if not (stage.whole and records):
+            optimiser.zero_grad()
+        loss = torch.stack(list(losses.values())).sum()
+        (loss * (len(batch.rows) / n_samples) if stage.whole else loss).backward()
+        if not stage.whole:
+            _step(optimiser, stage.clip)
         records.append({name: value.detach() for name, value in losses.items()})
+    if stage.whole:
+        _step(optimiser, stage.clip)
     means = mean(torch.stack([torch.stack(list(record.values())) for record in records]).mean(0))
     return dict(zip(records[0], means.tolist(), strict=True))
+
+
+def _step(optimiser: Optimizer, clip: float | None) -> None:
+    """A step along the gradient, which is cut to that length."""
+    if clip is not None:
+        parameters = chain.from_iterable(group["params"] for group in optimiser.param_groups)
+        nn.utils.clip_grad_norm_(parameters, clip)
+    optimiser.step()
 
 
 def _check(epoch: Epoch, first: Epoch, module: nn.Module) -> None:

@@ -1,5 +1,6 @@
 """Batches: every row once, of nearly equal size, scaled, and without labels."""
 
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -109,3 +110,14 @@ def test_mapped_views_stay_on_the_disk_and_give_the_same_batches(tmp_path: Path)
         assert all(torch.equal(x, y) for x, y in zip(one.views, other.views, strict=True))
     assert mapped._scaled == {}
     assert held._scaled.keys() == {0, 1}
+
+
+@pytest.mark.parametrize("size", [2, 3, 8])
+def test_some_samples_are_drawn_without_end(size: int):
+    rows = torch.tensor([1, 4, 9, 11, 13])
+    batches = list(islice(source(VIEWS, size).drawn(rows, seeded()), 12))
+    seen = torch.cat([batch.rows for batch in batches])
+    assert max(len(batch.rows) for batch in batches) == min(size, 5)
+    for first in range(0, len(seen) - 5, 5):  # every order has all of them
+        assert sorted(seen[first : first + 5].tolist()) == rows.tolist()
+    assert torch.equal(batches[0].views[0], source(VIEWS).take(batches[0].rows).views[0])

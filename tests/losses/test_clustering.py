@@ -6,10 +6,11 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.losses.known import QA, QB
 from torch.autograd import gradcheck
 from torch.nn import functional
 
-from protocol_mvc.losses.clustering import soft_cross_entropy
+from protocol_mvc.losses.clustering import inequality, soft_cross_entropy
 
 seeds = st.integers(0, 2**32)
 
@@ -73,3 +74,20 @@ def test_the_order_of_samples_and_clusters_is_free(seed, rows, columns):
 def test_no_mass_no_loss():
     log_p, label = predictions_and_labels(0)
     assert soft_cross_entropy(log_p, torch.zeros_like(label)).item() == 0
+
+
+def test_inequality_has_its_known_value():
+    assert (inequality(QA) + inequality(QB)).item() == pytest.approx(0.039520, abs=1e-6)
+
+
+def test_inequality_goes_from_none_to_all_in_one():
+    assert inequality(torch.eye(4)).item() == pytest.approx(0, abs=1e-6)
+    one = torch.eye(4)[[0, 0]].requires_grad_()
+    inequality(one).backward()
+    assert inequality(one).item() == pytest.approx(math.log(4))
+    assert one.grad is not None
+    assert one.grad.isfinite().all()
+
+
+def test_gradient_of_inequality():
+    assert gradcheck(inequality, QA.clone().requires_grad_())

@@ -6,11 +6,12 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.losses.known import QA, QB, A, B, S
 from torch import Tensor
 from torch.autograd import gradcheck
 from torch.nn import functional
 
-from protocol_mvc.losses.contrastive import class_contrast, feature_contrast
+from protocol_mvc.losses.contrastive import class_contrast, feature_contrast, paired_contrast
 
 seeds = st.integers(0, 2**32)
 temperatures = st.sampled_from([0.1, 0.5, 1.0])
@@ -179,3 +180,43 @@ def test_class_contrast_is_finite_with_an_empty_cluster():
     (slope,) = torch.autograd.grad(loss, p_view)
     assert loss.isfinite()
     assert slope.isfinite().all()
+
+
+@pytest.mark.parametrize(("temperature", "expected"), [(0.5, 1.364730), (1.0, 1.437549)])
+def test_the_paired_contrast_has_its_known_values(temperature: float, expected: float):
+    assert paired_contrast(A, B, temperature=temperature).item() == pytest.approx(expected, abs=1e-6)
+
+
+def test_the_paired_contrast_of_twins_by_hand():
+    rows = torch.eye(4, dtype=torch.float64)
+    assert paired_contrast(rows, rows, temperature=0.5).item() == pytest.approx(-2 + math.log(math.e**2 + 6))
+
+
+def test_negatives_are_attenuated_by_their_factor():
+    found = paired_contrast(A, B, temperature=0.5, attenuate=1 - S)
+    assert found.item() == pytest.approx(1.135141, abs=1e-6)
+    plain = paired_contrast(A, B, temperature=0.5, attenuate=torch.ones_like(S))
+    assert plain.item() == paired_contrast(A, B, temperature=0.5).item()
+
+
+def test_anchors_count_by_their_weight():
+    confidence = torch.tensor([0.1, 0.2, 0.3, 0.4, 0.5, 0.6])
+    found = paired_contrast(A, B, temperature=0.5, weight=1 - confidence)
+    assert found.item() == pytest.approx(0.873741, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("temperature", "own", "expected"),
+    [(1.0, False, 1.282764), (0.5, False, 0.997224), (1.0, True, 0.833226)],
+)
+def test_the_contrast_of_clusters_has_its_known_values(temperature: float, own: bool, expected: float):
+    found = class_contrast(QA, QB, temperature=temperature, own_negatives=own)
+    assert found.item() == pytest.approx(expected, abs=1e-6)
+    turned = class_contrast(QB, QA, temperature=temperature, own_negatives=own)
+    assert turned.item() == pytest.approx(expected, abs=1e-6)
+
+
+@pytest.mark.parametrize("own", [False, True])
+def test_gradient_of_the_contrast_of_clusters(own: bool):
+    p, q = (x.clone().requires_grad_() for x in (QA, QB))
+    assert gradcheck(lambda a, b: class_contrast(a, b, temperature=0.5, own_negatives=own), (p, q))

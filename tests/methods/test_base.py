@@ -4,12 +4,13 @@ import numpy as np
 import pytest
 import torch
 from tests.examples import source
+from torch import nn
 
 from protocol_mvc.data.batches import BLOCK
 from protocol_mvc.methods.base import Inferred, infer_all
 
 
-class Echo:
+class Echo(nn.Module):
     """A method that says what it is given, as far as inference goes."""
 
     def stages(self):

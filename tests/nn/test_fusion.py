@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch.nn import functional
 
-from protocol_mvc.nn.fusion import Consensus, SampleAttention
+from protocol_mvc.nn.fusion import Consensus, SampleAttention, TwiceNormedAttention
 from protocol_mvc.nn.seeded import build
 
 WIDTH = 6
@@ -118,3 +118,35 @@ def test_present_views_keep_their_proportions(seed):
 def test_the_number_of_views_must_agree():
     with pytest.raises(ValueError, match="zip"):
         consensus()(views(0, n_views=2))
+
+
+def normed_attention(dropout=0.0) -> TwiceNormedAttention:
+    block = build(lambda: TwiceNormedAttention(WIDTH, 8, dropout), torch.Generator().manual_seed(0)).double()
+    with torch.no_grad():
+        block.norm_attention.weight.add_(torch.arange(WIDTH))  # else both norms would be the same
+    return block
+
+
+def test_twice_normed_attention_equals_its_formula():
+    block, x = normed_attention(), rows(0)
+    u = block.norm_attention(x)
+    q, k, v = (u @ block.attention.in_proj_weight.T + block.attention.in_proj_bias).chunk(3, dim=1)
+    s = (q @ k.T / WIDTH**0.5).softmax(1)
+    y = block.norm_attention(x + block.attention.out_proj(s @ v))
+    torch.testing.assert_close(block(x), (block.norm_feedforward(y + block.feedforward(y)), s))
+
+
+def test_its_attention_is_noisy_in_training_alone():
+    x = rows(0)
+    s = normed_attention(0.5).train()(x)[1]
+    assert (s == 0).any()
+    torch.testing.assert_close(normed_attention(0.5).eval()(x)[1].sum(1), torch.ones_like(x[:, 0]))
+
+
+def test_among_others_a_sample_sees_them_and_itself_alone():
+    block, x, others = normed_attention().eval(), rows(0), rows(1, n=3)
+    found, s = block(x, others)
+    assert s.shape == (5, 4)
+    for i in range(5):
+        alone = block(torch.cat([x[i : i + 1], others]))[0][0]
+        torch.testing.assert_close(found[i], alone)

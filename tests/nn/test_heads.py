@@ -1,4 +1,4 @@
-"""The cosine classifier knows directions only."""
+"""The cosine classifier knows directions only; centres of clusters know distances."""
 
 import pytest
 import torch
@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from protocol_mvc.nn.heads import CosineClassifier
+from protocol_mvc.nn.heads import NOWHERE, CosineClassifier, centers_of, log_closeness
 from protocol_mvc.nn.seeded import build
 
 seeds = st.integers(0, 2**32)
@@ -65,3 +65,18 @@ def test_prototype_directions_are_uniform():
     directions = torch.nn.functional.normalize(make(n_clusters=20_000).prototypes)
     assert directions.mean(0).norm().item() == pytest.approx(0, abs=0.03)
     torch.testing.assert_close(directions.T.cov(), torch.eye(4, dtype=torch.float64) / 4, rtol=0, atol=0.01)
+
+
+def test_centres_are_means_and_that_of_no_samples_is_far_away():
+    x = torch.tensor([[1.0, 2.0], [3.0, 4.0], [7.0, 7.0]])
+    centers = centers_of(x, torch.tensor([0, 0, 2]), 3)
+    assert centers.tolist() == [[2, 3], [NOWHERE, NOWHERE], [7, 7]]
+
+
+@given(seeds, st.floats(0.1, 10))
+def test_the_nearest_centre_is_the_likeliest_cluster(seed, scale):
+    x, centers = inputs(seed), inputs(seed + 1, n=3)
+    distance = torch.cdist(x, centers)
+    found = log_closeness(x, centers, scale)
+    assert found.argmax(1).tolist() == distance.argmin(1).tolist()
+    torch.testing.assert_close(found, (-scale * distance.square() / 2).log_softmax(1))

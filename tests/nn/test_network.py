@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from protocol_mvc.nn.network import Codes, MultiViewNetwork, Widths, pairs, rows_of
+from protocol_mvc.nn.network import Codes, MultiViewNetwork, SharedHeads, Widths, pairs, rows_of
 from protocol_mvc.nn.seeded import build
 
 DIMS, N, K = [5, 3, 4], 6, 4
@@ -174,3 +174,15 @@ def test_neither_building_nor_training_moves_the_global_generator():
     net = network(dropout=0.5)
     net.fuse(net(data())[0].z).logits.sum().backward()
     assert torch.equal(torch.get_rng_state(), before)
+
+
+@pytest.mark.parametrize("between", [(), (5,)], ids=["one layer", "two layers"])
+@pytest.mark.parametrize("unit", [True, False])
+def test_shared_heads_see_every_view(unit, between):
+    net = build(lambda: SharedHeads(DIMS, K, ((7,), 6, 3), between=between, unit=unit), torch.Generator())
+    codes, x_hat = net.double()(data())
+    assert [x.shape for x in x_hat] == [(N, d) for d in DIMS]
+    for z, h, logits in zip(*codes, strict=True):
+        torch.testing.assert_close(logits, net.classifier(z))
+        assert h.shape == (N, 3)
+        assert torch.allclose(h.norm(dim=1), torch.ones(N).double()) == unit

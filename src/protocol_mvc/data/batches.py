@@ -73,6 +73,13 @@ class Source:
         for rows in order.tensor_split(self.n_batches):
             yield self._batch(self._mine(rows), self._scaled)
 
+    def drawn(self, rows: Tensor, generator: torch.Generator) -> Iterator[Batch]:
+        """Batches of the named samples without end, one random order of them after the other."""
+        size = min(-(-len(self) // self.n_batches), len(rows))
+        while True:
+            for part in rows[torch.randperm(len(rows), generator=generator)].split(size):
+                yield self.take(part)
+
     def blocks(self) -> Iterator[Batch]:
         """All samples in order, always in blocks of the same height.
 

@@ -1,8 +1,10 @@
-"""Contrast between a view and the consensus, over samples (rows) and over clusters (columns)."""
+"""Contrast of a view with the consensus or another view, over samples (rows) and over clusters (columns)."""
 
 import torch
 from torch import Tensor
 from torch.nn import functional
+
+NOTHING = -1e30  # a logit whose exponential is 0; finite, since differences of infinities have no gradient
 
 
 def feature_contrast(
@@ -23,24 +25,60 @@ def feature_contrast(
         temperature: of the softmax.
         shift: eta (n,), added to the positive's logit; none gives the plain loss.
     """
-    n = len(h)
-    stacked = torch.cat([h, u])
-    logits = stacked @ stacked.T / temperature * (1 - g.square()).repeat(2, 2)  # (2n, 2n)
-    positive = (h * u).sum(1) / temperature
+    return paired_contrast(h, u, temperature=temperature, attenuate=1 - g.square(), shift=shift)
+
+
+def paired_contrast(
+    a: Tensor,
+    b: Tensor,
+    *,
+    temperature: float,
+    attenuate: Tensor | None = None,
+    shift: Tensor | None = None,
+    weight: Tensor | None = None,
+) -> Tensor:
+    r"""Every row of a and b finds its partner among all 2n rows but itself (NT-Xent).
+
+    .. math:: \frac{1}{2n} \sum_i - w_i \log \frac{\exp(s_{ii'} + \eta_i)}
+              {\exp(s_{ii'} + \eta_i) + \sum_{j \ne i, i'} \exp(c_{ij} s_{ij})}
+
+    Args:
+        a: features (n, d), rows of unit norm.
+        b: those of the partners (n, d).
+        temperature: divides the cosine similarities s.
+        attenuate: c (n, n), the same for both halves, on the logits of negatives.
+        shift: eta (n,), added to the positive's logit.
+        weight: w (2n,) of the anchors, first those of a.
+    """
+    keep = 1 / temperature if attenuate is None else attenuate / temperature
+    positive = (a * b).sum(1) / temperature
     if shift is not None:
         positive = positive + shift
-    logits = torch.diagonal_scatter(logits, positive, offset=n)
-    logits = torch.diagonal_scatter(logits, positive, offset=-n)
-    logits = logits.masked_fill(torch.eye(2 * n, dtype=torch.bool, device=h.device), float("-inf"))
-    partner = torch.arange(2 * n, device=h.device).roll(n)
-    return functional.cross_entropy(logits, partner)
+    across = a @ b.T
+    halves = [
+        torch.logaddexp(_log_negatives(x @ x.T * keep), _log_negatives(y * keep))
+        for x, y in ((a, across), (b, across.T))
+    ]
+    positive = positive.repeat(2)
+    losses = torch.logaddexp(torch.cat(halves), positive) - positive
+    return losses.mean() if weight is None else (weight * losses).mean()
 
 
-def class_contrast(p_view: Tensor, p: Tensor, *, temperature: float) -> Tensor:
-    r"""Agreement of a view and the consensus on what each cluster is (Eq. 28).
+def _log_negatives(logits: Tensor) -> Tensor:
+    """Log of the sum of the exponentials of every row (n,), without its own entry."""
+    return torch.logsumexp(logits.fill_diagonal_(NOTHING), dim=1)
 
-    The rows of Eq. 19 are here the k columns of the two (n, k) predictions, normalised, without guidance.
+
+def class_contrast(p_view: Tensor, p: Tensor, *, temperature: float, own_negatives: bool = False) -> Tensor:
+    r"""Agreement of a view and the consensus, or another view, on what each cluster is (Eq. 28).
+
+    The rows of the paired contrast are here the k columns of the two (n, k) predictions, normalised.
+    With `own_negatives` a cluster is told from the others of its own view alone.
     """
-    columns, consensus = functional.normalize(p_view.T), functional.normalize(p.T)  # (k, n)
-    no_structure = columns.new_zeros(len(columns), len(columns))
-    return feature_contrast(columns, consensus, no_structure, temperature=temperature)
+    columns, other = functional.normalize(p_view.T), functional.normalize(p.T)  # (k, n)
+    if not own_negatives:
+        return paired_contrast(columns, other, temperature=temperature)
+    positive = (columns * other).sum(1)
+    halves = [torch.diagonal_scatter(x @ x.T, positive) / temperature for x in (columns, other)]
+    target = torch.arange(len(columns), device=p.device)
+    return functional.cross_entropy(torch.cat(halves), target.repeat(2))

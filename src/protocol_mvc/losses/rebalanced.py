@@ -4,6 +4,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from protocol_mvc.losses.contrastive import NOTHING
+
 
 def class_sensitive_contrast(
     p: Tensor,
@@ -32,13 +34,13 @@ def class_sensitive_contrast(
         sample_weight: weight w of positives among the samples (Eq. 22).
         prototype_weight: weight w of the positive prototype (Eq. 22).
     """
-    n, k = p.shape
-    itself = torch.eye(n, dtype=torch.bool, device=p.device)
-    samples = (p @ p.T / temperature).masked_fill(itself, float("-inf"))
-    log_prob = torch.log_softmax(torch.cat([prototype_logits + log_frequency, samples], dim=1), dim=1)
-    alike = (label[:, None] == label) & ~itself
-    own_prototype = functional.one_hot(label, k).to(p)
-    weight = torch.cat([prototype_weight * own_prototype, sample_weight * alike.to(p)], dim=1)  # (n, k + n)
-    attraction = torch.where(weight > 0, weight * log_prob, 0.0).sum(1)
-    total = weight.sum(1).clamp_min(torch.finfo(p.dtype).tiny)  # zero where nothing attracts a sample
-    return -(attraction / total).mean()
+    logits = (p @ p.T / temperature).fill_diagonal_(NOTHING)
+    prototypes = prototype_logits + log_frequency  # (n, k)
+    log_total = torch.logaddexp(torch.logsumexp(logits, 1), torch.logsumexp(prototypes, 1))
+    member = functional.one_hot(label, p.shape[1]).to(p)
+    mates = member.sum(0)[label] - 1  # other samples of the same label
+    near = ((p * (member.T @ p)[label]).sum(1) - p.square().sum(1)) / temperature  # sum of their logits
+    own = prototypes.gather(1, label[:, None])[:, 0]
+    attraction = sample_weight * (near - mates * log_total) + prototype_weight * (own - log_total)
+    total = sample_weight * mates + prototype_weight  # zero where nothing attracts a sample
+    return -(attraction / total.clamp_min(torch.finfo(p.dtype).tiny)).mean()

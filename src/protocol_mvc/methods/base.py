@@ -1,15 +1,49 @@
-"""What every method offers to the estimator."""
+"""What every method offers to the estimator, and what most of them share."""
 
-from collections.abc import Callable, Sequence
-from typing import NamedTuple, Protocol
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from itertools import combinations
+from typing import Annotated, Any, ClassVar, NamedTuple, Protocol
 
 import torch
-from torch import Tensor
+from pydantic import BaseModel, ConfigDict, Field
+from torch import Tensor, nn
 
+from protocol_mvc import assignment
 from protocol_mvc.data.batches import Batch, Source
-from protocol_mvc.distributed import gather, world_size
-from protocol_mvc.nn.network import Codes
-from protocol_mvc.training import Stage
+from protocol_mvc.data.views import Views
+from protocol_mvc.distributed import gather, shares, world_size
+from protocol_mvc.losses.clustering import inequality
+from protocol_mvc.losses.contrastive import class_contrast
+from protocol_mvc.losses.reconstruction import squared_error
+from protocol_mvc.nn.heads import centers_of, log_closeness
+from protocol_mvc.nn.network import CodeNetwork, rows_of
+from protocol_mvc.runtime import draw_seed
+from protocol_mvc.training import Losses, Stage
+
+Count = Annotated[int, Field(ge=0)]
+Width = Annotated[int, Field(ge=1)]
+Positive = Annotated[float, Field(gt=0)]
+Fraction = Annotated[float, Field(ge=0, le=1)]
+NotNegative = Annotated[float, Field(ge=0)]
+
+
+class MethodConfig(BaseModel):
+    """The choices of a method: its fields have the published values as defaults."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+class AutoencoderConfig(MethodConfig):
+    """The choices of a method that begins with one autoencoder per view."""
+
+    hidden: tuple[Width, ...] = (500, 500, 2000)  #: encoder layers between input and latent
+    latent: Width = 512  #: of the codes z^v
+    feature: Width = 128  #: of the features h^v
+    reconstruct_length: Count = 200  #: epochs
+    rate: Positive = 3e-4  #: of learning
+    kmeans_starts: Width = 100  #: of every K-means
 
 
 class Inferred(NamedTuple):
@@ -21,6 +55,11 @@ class Inferred(NamedTuple):
 
 class Method(Protocol):
     """A torch module with stages to train and a way to infer."""
+
+    incomplete: ClassVar[bool]  # whether samples may lack views
+    divisible: ClassVar[bool]  # whether several processes may share the work
+    batch_size: ClassVar[int]  # of training, unless the user says otherwise
+    scaling: ClassVar[str]  # of the views, likewise
 
     def stages(self) -> list[Stage]:
         """The training, in order."""
@@ -35,30 +74,177 @@ class Method(Protocol):
         """The weight (V,) of each view; they sum to one."""
 
 
-@torch.no_grad()
-def infer_all(method: Method, source: Source, *, features: bool = True) -> Inferred:
+class KMeansConfig(AutoencoderConfig):
+    """The choices of a method that ends with K-means."""
+
+    sharpness: Positive = 10.0  #: of the probabilities; labels do not depend on it
+
+
+class DeepMethod(nn.Module):
+    """A method that perceives no class sizes of its own: they are read off its final predictions.
+
+    A subclass gives `stages`, the last of which is `self.last_stage()`, and `infer`.
+    """
+
+    incomplete: ClassVar[bool] = False
+    divisible: ClassVar[bool] = False
+    batch_size: ClassVar[int] = 256
+    scaling: ClassVar[str] = "auto"
+    prior: Tensor
+
+    def __init__(self, config: Any, dims: list[int], n_clusters: int) -> None:
+        """Keep what every method is made of."""
+        super().__init__()
+        self.config, self.n_clusters, self.n_views = config, n_clusters, len(dims)
+        self.register_buffer("prior", torch.empty(n_clusters))  # mean prediction
+
+    def infer(self, batch: Batch) -> Inferred:
+        """Embedding and log-probabilities of each sample."""
+        raise NotImplementedError
+
+    def last_stage(self) -> Stage:
+        """What ends every training."""
+        return Stage("read out", begin=self.read_out)
+
+    def read_out(self, source: Source, generator: torch.Generator) -> None:
+        """Settle what the final labels need."""
+        self.prior.copy_(infer_all(self, source).log_proba.exp().mean(0))
+
+    def class_prior(self) -> Tensor:
+        """The mean prediction of the training samples."""
+        return self.prior
+
+    def view_weights(self) -> Tensor:
+        """All views weigh the same."""
+        return self.prior.new_full((self.n_views,), 1 / self.n_views)
+
+
+class CodeMethod(DeepMethod):
+    """A method that begins with the reconstruction of every view; a subclass makes its `network`."""
+
+    network: CodeNetwork
+
+    def first_stage(self) -> Stage:
+        """The autoencoders alone."""
+        return Stage("reconstruct", self.config.reconstruct_length, self.reconstruct, self.config.rate)
+
+    def reconstruct(self, batch: Batch, progress: float, context: Any) -> Losses:
+        """The error of the reconstructions."""
+        return reconstruction(batch, self.network.reconstruct(batch.views))
+
+
+class KMeansMethod(CodeMethod):
+    """A method that ends with K-means on the features that a subclass gives in `embed`."""
+
+    centers: Tensor
+
+    def __init__(self, config: Any, dims: list[int], n_clusters: int, width: int) -> None:
+        """Make room for the centres of clusters of features of that width."""
+        super().__init__(config, dims, n_clusters)
+        self.register_buffer("centers", torch.empty(n_clusters, width))
+
+    def embed(self, batch: Batch) -> Tensor:
+        """Features (n, width) of each sample on its own."""
+        raise NotImplementedError
+
+    def infer(self, batch: Batch) -> Inferred:
+        """The nearer a centre is, the likelier is its cluster."""
+        x = self.embed(batch)
+        return Inferred(x, log_closeness(x, self.centers, self.config.sharpness))
+
+    @torch.no_grad()
+    def read_out(self, source: Source, generator: torch.Generator) -> None:
+        """K-means of all samples."""
+        x = infer_all(self, source).embedding
+        seed, starts = draw_seed(generator), self.config.kmeans_starts
+        label = torch.from_numpy(assignment.kmeans(x.numpy(), self.n_clusters, seed, starts))
+        self.centers.copy_(centers_of(x, label, self.n_clusters))
+        super().read_out(source, generator)
+
+
+def check_able(views: Views, method: type[Any], name: str) -> None:
+    """Refuse samples that lack views, and work in company, for methods that are not able to."""
+    if world_size() > 1 and not method.divisible:
+        raise ValueError(f"{name} is trained by one process, not by {world_size()}: PROTOCOL can share work.")
+    if not (views.complete or method.incomplete):
+        raise ValueError(
+            f"{name} needs all views of every sample, but {1 - views.mask.mean():.1%} are missing: "
+            "leave those samples out, or use PROTOCOL or DSIMVC."
+        )
+
+
+def infer_all(method: Any, source: Source, *, features: bool = True) -> Inferred:
     """Inference for every sample of a source, in order, on the cpu; without features if nobody needs them."""
-
-    def infer(batch: Batch) -> Inferred:
-        inferred = method.infer(batch)
-        return inferred if features else inferred._replace(embedding=inferred.embedding[:, :0])
-
-    return Inferred(*over_blocks(infer, source))
+    bare = lambda batch: (torch.empty(len(batch.rows), 0), method.infer(batch).log_proba)
+    return Inferred(*collect(method, source, method.infer if features else bare))
 
 
-def over_blocks(function: Callable[[Batch], Sequence[Tensor]], source: Source) -> list[Tensor]:
-    """What a function says of every sample; where work is shared, each process asks it of some of them."""
-    parts = [[x.cpu() for x in function(batch)] for batch in source.blocks()]
-    if not parts:  # more processes than blocks: this one can tell the shape and no more
-        parts = [[x[:0].cpu() for x in function(source.take(torch.tensor([0])))]]
+@torch.no_grad()
+def collect(module: nn.Module, source: Source, give: Callable[[Batch], Iterable[Tensor]]) -> list[Tensor]:
+    """What a function gives of every sample of a source, in order, on the cpu.
+
+    Where work is shared, each process asks it of some samples, and all get everything.
+    """
+    with evaluating(module):
+        parts = [[x.cpu() for x in give(batch)] for batch in source.blocks()]
+        if not parts:  # more processes than blocks: this one can tell the shape and no more
+            parts = [[x[:0].cpu() for x in give(source.take(torch.tensor([0])))]]
     whole = [torch.cat(column) for column in zip(*parts, strict=True)]
     return [(gather(x) if source.shared else x)[: len(source)] for x in whole]
 
 
-def together(batch: Batch, codes: Codes) -> tuple[Batch, Codes]:
-    """The batch of all processes, but for its views, and its codes; gradients find their way back."""
-    if world_size() == 1:
-        return batch, codes
-    present = None if batch.present is None else gather(batch.present)
-    gathered = Codes(*([gather(x) for x in part] for part in codes))
-    return Batch([], gather(batch.rows), present), gathered
+@contextmanager
+def evaluating(module: nn.Module) -> Iterator[None]:
+    """Without dropout or batch statistics, for a while."""
+    before = module.training
+    module.eval()
+    try:
+        yield
+    finally:
+        module.train(before)
+
+
+def reconstruction(batch: Batch, x_hat: list[Tensor]) -> Losses:
+    """The mean squared error of every view (Eq. 26), over the samples that have it, in all processes."""
+    views = rows_of(batch.present, len(x_hat))
+    errors = {v: squared_error(batch.views[v][rows], x_hat[v][rows]) for v, rows in views}
+    if world_size() > 1:
+        here = torch.ones_like(x_hat[0][:, :1]) if batch.present is None else batch.present.float()
+        weight = shares(here.sum(0).expand(len(x_hat)))
+        errors = {v: weight[v] * error for v, error in errors.items()}
+    return {"reconstruction": sum_of(errors.values())}
+
+
+def label_agreement(
+    p: list[Tensor], temperature: float, balance_weight: float, *, own_negatives: bool = False
+) -> Losses:
+    """Every pair of views agrees on what each cluster is, and wishes for clusters of one size."""
+    pairs = list(combinations(p, 2))
+    if not pairs:
+        return {}
+    contrast = partial(class_contrast, temperature=temperature, own_negatives=own_negatives)
+    return {
+        "label": sum_of(contrast(*pair) for pair in pairs),
+        "balance": balance_weight * sum_of(inequality(a) + inequality(b) for a, b in pairs),
+    }
+
+
+def side_by_side(h: list[Tensor], present: Tensor | None) -> Tensor:
+    """The features of all views (n, V d); an absent view is represented by the mean of the others."""
+    x = torch.stack(h, dim=1)  # (n, V, d)
+    if present is not None:
+        here = present[:, :, None]
+        x = torch.where(here, x, (x * here).sum(1, keepdim=True) / here.sum(1, keepdim=True))
+    return x.flatten(1)
+
+
+def log_mean(logits: list[Tensor], present: Tensor | None) -> Tensor:
+    """Log of the mean of the predictions of the views that a sample has."""
+    log_p = torch.stack(logits, dim=1).log_softmax(2)  # (n, V, k)
+    here = torch.ones_like(log_p[:, :, 0]) if present is None else present.to(log_p)
+    return torch.logsumexp(log_p + (here / here.sum(1, keepdim=True)).log()[:, :, None], dim=1)
+
+
+def sum_of(terms: Iterable[Tensor]) -> Tensor:
+    """The sum of scalar tensors."""
+    return torch.stack(list(terms)).sum()

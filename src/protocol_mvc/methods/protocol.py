@@ -12,19 +12,19 @@ from protocol_mvc import assignment, cooccurrence, pairing
 from protocol_mvc.data.batches import Batch, Source
 from protocol_mvc.distributed import first, merge, share
 from protocol_mvc.methods import protocol_losses as losses
-from protocol_mvc.methods.base import Inferred, infer_all, over_blocks, together
+from protocol_mvc.methods.base import Inferred, collect, infer_all, log_mean, reconstruction, side_by_side
 from protocol_mvc.methods.protocol_config import ProtocolConfig
+from protocol_mvc.nn.heads import centers_of, log_closeness
 from protocol_mvc.nn.network import MultiViewNetwork, Widths
 from protocol_mvc.runtime import draw_seed
 from protocol_mvc.training import DivergenceError, Losses, Stage
 from protocol_mvc.transport import PotLabels, Transport, pot_labels, ramp, solve
 
-NOWHERE = 1e3  # coordinates of an empty cluster's centre, far from all features
-
 
 class Protocol(nn.Module):
     """Algorithm 1."""
 
+    incomplete, divisible, batch_size, scaling = True, True, 256, "auto"
     twins: Tensor
     prior: Tensor
     centers: Tensor
@@ -79,21 +79,21 @@ class Protocol(nn.Module):
 
     def reconstruct(self, batch: Batch, progress: float, context: None) -> Losses:
         """Stage 1, view-specific representation."""
-        return losses.reconstruction(batch, self.network.reconstruct(batch.views))
+        return reconstruction(batch, self.network.reconstruct(batch.views))
 
     def align(self, batch: Batch, progress: float, context: None) -> Losses:
         """Stage 2, multi-view alignment (Eq. 27)."""
         codes, x_hat = self.network(batch.views)
-        whole, codes = together(batch, codes)
+        whole, codes = losses.together(batch, codes)
         fused = self.network.fuse(codes.z, whole.present)
         contrast = losses.contrast(self.config, self.view_weights(), whole, codes, fused)
-        return contrast | losses.reconstruction(batch, x_hat)
+        return contrast | reconstruction(batch, x_hat)
 
     def rebalance(self, batch: Batch, progress: float, labels: PotLabels | float) -> Losses:
         """Stage 3, imbalanced learning (Eqs. 11, 25); a number instead of labels is the mass of a batch."""
         c = self.config
         codes, x_hat = self.network(batch.views)
-        whole, codes = together(batch, codes)
+        whole, codes = losses.together(batch, codes)
         fused = self.network.fuse(codes.z, whole.present)
         if isinstance(labels, PotLabels):
             t = labels.rows(whole.rows)
@@ -103,7 +103,7 @@ class Protocol(nn.Module):
         contrast = losses.contrast(c, self.view_weights(), whole, codes, fused, t if c.rebalance else None)
         if self.twins:
             contrast = {name: c.twins_weight * value for name, value in contrast.items()}
-        return learned | contrast | losses.reconstruction(batch, x_hat)
+        return learned | contrast | reconstruction(batch, x_hat)
 
     @torch.no_grad()
     def compare_views(self, source: Source, generator: torch.Generator) -> bool:
@@ -160,7 +160,7 @@ class Protocol(nn.Module):
     def _codes(self, source: Source) -> Tensor:
         """The Z^v (n, V latent) of all samples, centred and of unit norm; an absent view is all zeros."""
         codes = lambda batch: (torch.stack(self.network.encode(batch.views).z, dim=1),)
-        (z,) = over_blocks(codes, source)  # (n, V, latent)
+        (z,) = collect(self, source, codes)  # (n, V, latent)
         here = torch.from_numpy(source.views.mask)[:, :, None]
         center = (z * here).sum(0) / here.sum(0).clamp_min(1)
         return functional.normalize((z - center) * here, dim=2).flatten(1)
@@ -171,7 +171,7 @@ class Protocol(nn.Module):
         self.eval()
         log_p = self.prior.new_empty(len(source), self.n_clusters)
         for batch in source.shuffled(generator):
-            whole, codes = together(batch, self.network.encode(batch.views))
+            whole, codes = losses.together(batch, self.network.encode(batch.views))
             fused = self.network.fuse(codes.z, whole.present)
             log_p[whole.rows] = losses.log_mixed(self.config.mix, whole, codes, fused)
         self.train()
@@ -186,25 +186,17 @@ class Protocol(nn.Module):
         if c.readout == "kmeans":
             h = infer_all(self, source).embedding
             found = assignment.kmeans(h.numpy(), self.n_clusters, draw_seed(generator))
-            label = first(torch.from_numpy(found))
-            member = functional.one_hot(label, self.n_clusters).to(h)
-            size = member.sum(0)[:, None]
-            self.centers.copy_(torch.where(size > 0, member.T @ h / size.clamp_min(1), NOWHERE))
+            self.centers.copy_(centers_of(h, first(torch.from_numpy(found)), self.n_clusters))
         log_proba = infer_all(self, source, features=False).log_proba
         self.prior.copy_(self._transport(log_proba, 1.0).column_mass)
 
     def infer(self, batch: Batch) -> Inferred:
         """Features and probabilities of each sample, from the views it has."""
         codes = self.network.encode(batch.views)
-        h = torch.stack(codes.h, dim=1)  # (n, V, d)
-        if batch.present is not None:  # an absent view is represented by the mean of the others
-            here = batch.present[:, :, None]
-            h = torch.where(here, h, (h * here).sum(1, keepdim=True) / here.sum(1, keepdim=True))
-        embedding = h.flatten(1)
+        embedding = side_by_side(codes.h, batch.present)
         if self.config.readout == "classifier":
-            return Inferred(embedding, losses.log_mean(batch, codes))
-        closeness = embedding @ self.centers.T - self.centers.square().sum(1) / 2  # -|h - c|^2 / 2 + const
-        return Inferred(embedding, torch.log_softmax(self.config.classifier_scale * closeness, dim=1))
+            return Inferred(embedding, log_mean(codes.logits, batch.present))
+        return Inferred(embedding, log_closeness(embedding, self.centers, self.config.classifier_scale))
 
     def class_prior(self) -> Tensor:
         """Cluster sizes that the last transport of all samples gave."""

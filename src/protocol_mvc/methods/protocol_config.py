@@ -2,19 +2,13 @@
 
 from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
-Count = Annotated[int, Field(ge=0)]
-Width = Annotated[int, Field(ge=1)]
-Positive = Annotated[float, Field(gt=0)]
-Fraction = Annotated[float, Field(ge=0, le=1)]
-NotNegative = Annotated[float, Field(ge=0)]
+from protocol_mvc.methods.base import Count, Fraction, MethodConfig, NotNegative, Positive, Width
 
 
-class ProtocolConfig(BaseModel):
+class ProtocolConfig(MethodConfig):
     """Every choice of the method; the defaults are the default preset."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     hidden: tuple[Width, ...] = (500, 500)  #: encoder layers between input and latent
     latent: Width = 256  #: of Z^v, S^v and U

@@ -1,33 +1,28 @@
 """The losses of PROTOCOL put together: what its config weighs, and predictions from several views."""
 
-from collections.abc import Iterable
-
 import torch
 from torch import Tensor
 
 from protocol_mvc.data.batches import Batch
-from protocol_mvc.distributed import shares, world_size
+from protocol_mvc.distributed import gather, world_size
 from protocol_mvc.losses.clustering import soft_cross_entropy
 from protocol_mvc.losses.contrastive import class_contrast, feature_contrast
 from protocol_mvc.losses.rebalanced import class_sensitive_contrast
 from protocol_mvc.losses.reconstruction import squared_error
+from protocol_mvc.methods.base import log_mean, sum_of
 from protocol_mvc.methods.protocol_config import ProtocolConfig
 from protocol_mvc.nn.network import Codes, Fused, Pair, pairs, rows_of
 from protocol_mvc.training import Losses
 from protocol_mvc.transport import PotLabels
 
 
-def reconstruction(batch: Batch, x_hat: list[Tensor]) -> Losses:
-    """Eq. 26, over the views that are there; the mean over processes is that over all rows."""
-    errors = {
-        v: squared_error(batch.views[v][rows], x_hat[v][rows])
-        for v, rows in rows_of(batch.present, len(x_hat))
-    }
-    if world_size() > 1:
-        here = torch.ones_like(x_hat[0][:, :1]) if batch.present is None else batch.present.float()
-        weight = shares(here.sum(0).expand(len(x_hat)))
-        errors = {v: weight[v] * error for v, error in errors.items()}
-    return {"reconstruction": sum_of(errors.values())}
+def together(batch: Batch, codes: Codes) -> tuple[Batch, Codes]:
+    """The batch of all processes, but for its views, and its codes; gradients find their way back."""
+    if world_size() == 1:
+        return batch, codes
+    present = None if batch.present is None else gather(batch.present)
+    gathered = Codes(*([gather(x) for x in part] for part in codes))
+    return Batch([], gather(batch.rows), present), gathered
 
 
 def contrast(
@@ -79,18 +74,6 @@ def label_loss(c: ProtocolConfig, batch: Batch, codes: Codes, fused: Fused, t: P
 
 def log_mixed(mix: float, batch: Batch, codes: Codes, fused: Fused) -> Tensor:
     """Log of the mixed prediction, P_hat = mix P + (1 - mix) / V sum_v P^v."""
-    parts = torch.stack([fused.logits.log_softmax(1), log_mean(batch, codes)])
+    parts = torch.stack([fused.logits.log_softmax(1), log_mean(codes.logits, batch.present)])
     share = parts.new_tensor([mix, 1 - mix])
     return torch.logsumexp(parts + share.log()[:, None, None], dim=0)
-
-
-def log_mean(batch: Batch, codes: Codes) -> Tensor:
-    """Log of the mean of the P^v over the views that a sample has."""
-    log_p = torch.stack(codes.logits, dim=1).log_softmax(2)  # (n, V, k)
-    here = torch.ones_like(log_p[:, :, 0]) if batch.present is None else batch.present.to(log_p)
-    return torch.logsumexp(log_p + (here / here.sum(1, keepdim=True)).log()[:, :, None], dim=1)
-
-
-def sum_of(terms: Iterable[Tensor]) -> Tensor:
-    """The sum of scalar tensors."""
-    return torch.stack(list(terms)).sum()

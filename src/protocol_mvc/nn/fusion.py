@@ -23,31 +23,73 @@ class SampleAttention(nn.Module):
 
     def forward(self, z: Tensor) -> tuple[Tensor, Tensor]:
         """Structure-aware features s (n, width) and the attention matrix G (n, n)."""
-        attended, g = self.attention(z, z, z, need_weights=True)
+        # By hand: the module's own way makes several copies of all it touches.
+        projected = functional.linear(z, self.attention.in_proj_weight, self.attention.in_proj_bias)
+        q, k, v = projected.chunk(3, dim=1)
+        g = torch.softmax(q @ k.T * z.shape[1] ** -0.5, dim=1)
+        attended = self.attention.out_proj(g @ v)
         s = self.norm_attention(z + self.dropout(attended))
         return self.norm_feedforward(s + self.dropout(self.feedforward(s))), g
 
 
-class Consensus(nn.Module):
-    """U = sum_v w_v LeakyReLU(Linear_v(S^v)) with w the softmax of a trainable vector."""
+class TwiceNormedAttention(SampleAttention):
+    r"""The block of GCFAgg: the same norm before the attention and after it, and noise in the attention.
 
-    def __init__(self, n_views: int, width: int) -> None:
-        """Make one linear layer per view."""
+    With U = norm(X), A = softmax(Q(U) K(U)^T / \sqrt{width}) and S = dropout(A), it gives S and
+
+    .. math:: norm_2(Y + dropout(W_2 dropout(ReLU(W_1 Y)))), \qquad Y = norm(X + dropout(W_o S V(U)))
+    """
+
+    def forward(self, x: Tensor, others: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """Features (n, width) and S (n, n); if others are given each sample sees these and itself alone."""
+        weight, bias = self.attention.in_proj_weight, self.attention.in_proj_bias
+        q, k, v = functional.linear(self.norm_attention(x), weight, bias).chunk(3, dim=1)
+        scale = x.shape[1] ** -0.5
+        if others is None:
+            s = self.dropout(torch.softmax(scale * q @ k.T, dim=1))
+            seen = s @ v
+        else:
+            _, k_far, v_far = functional.linear(self.norm_attention(others), weight, bias).chunk(3, dim=1)
+            own = (q * k).sum(1, keepdim=True)
+            s = torch.softmax(scale * torch.cat([own, q @ k_far.T], dim=1), dim=1)
+            seen = s[:, :1] * v + s[:, 1:] @ v_far
+        y = self.norm_attention(x + self.dropout(self.attention.out_proj(seen)))
+        first, relu, second = self.feedforward
+        inner = second(self.dropout(relu(first(y))))
+        return self.norm_feedforward(y + self.dropout(inner)), s
+
+
+class WeightedMean(nn.Module):
+    """sum_v w_v z^v with w the softmax of a trainable vector; all views weigh the same at first."""
+
+    def __init__(self, n_views: int) -> None:
+        """Make the vector."""
         super().__init__()
-        self.layers = nn.ModuleList(nn.Linear(width, width) for _ in range(n_views))
         self.preference = nn.Parameter(torch.empty(n_views))
 
     def weights(self) -> Tensor:
         """The weight w of each view; they sum to one."""
         return torch.softmax(self.preference, dim=0)
 
-    def forward(self, s: list[Tensor], present: Tensor | None = None) -> Tensor:
-        """The consensus (n, width); where views are absent the others' weights are raised to sum to one."""
-        pieces = torch.stack(
-            [functional.leaky_relu(f(x)) for f, x in zip(self.layers, s, strict=True)], dim=1
-        )
+    def forward(self, z: list[Tensor], present: Tensor | None = None) -> Tensor:
+        """The mean (n, width); where views are absent the others' weights are raised to sum to one."""
+        pieces = torch.stack(z, dim=1)
         w = self.weights().expand(len(pieces), -1)  # (n, V)
         if present is not None:
             w = w * present
             w = w / w.sum(1, keepdim=True)
         return (w[:, :, None] * pieces).sum(1)
+
+
+class Consensus(WeightedMean):
+    """U = sum_v w_v LeakyReLU(Linear_v(S^v))."""
+
+    def __init__(self, n_views: int, width: int) -> None:
+        """Make one linear layer per view."""
+        super().__init__(n_views)
+        self.layers = nn.ModuleList(nn.Linear(width, width) for _ in range(n_views))
+
+    def forward(self, s: list[Tensor], present: Tensor | None = None) -> Tensor:
+        """The consensus (n, width)."""
+        pieces = [functional.leaky_relu(f(x)) for f, x in zip(self.layers, s, strict=True)]
+        return super().forward(pieces, present)

@@ -1,13 +1,13 @@
-"""The network of the method: every view is encoded once, everything else follows from the codes."""
+"""Networks in which every view is encoded once, and everything else follows from the codes."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from protocol_mvc.nn.autoencoder import Autoencoder
+from protocol_mvc.nn.autoencoder import Autoencoder, mlp
 from protocol_mvc.nn.fusion import Consensus, SampleAttention
 from protocol_mvc.nn.heads import CosineClassifier
 
@@ -69,7 +69,69 @@ def pairs(codes: Codes, fused: Fused, present: Tensor | None) -> Iterator[Pair]:
         yield Pair(v, rows, *own, fused.u[rows], g, codes.logits[v][rows], fused.logits[rows])
 
 
-class MultiViewNetwork(nn.Module):
+class CodeNetwork(nn.Module):
+    """One autoencoder per view; a subclass says in `codes` what is made of the latent codes."""
+
+    def __init__(self, dims: list[int], hidden: Sequence[int], latent: int) -> None:
+        """Make the autoencoders of views of the given dimensions."""
+        super().__init__()
+        self.autoencoders = nn.ModuleList(Autoencoder(d, hidden, latent) for d in dims)
+
+    def reconstruct(self, views: list[Tensor]) -> list[Tensor]:
+        """The reconstruction of every view."""
+        return [f(x)[1] for f, x in zip(self.autoencoders, views, strict=True)]
+
+    def forward(self, views: list[Tensor]) -> tuple[Codes, list[Tensor]]:
+        """Codes and reconstructions from one pass through the autoencoders."""
+        pairs = [f(x) for f, x in zip(self.autoencoders, views, strict=True)]
+        return self.codes([z for z, _ in pairs]), [x_hat for _, x_hat in pairs]
+
+    def encode(self, views: list[Tensor]) -> Codes:
+        """Codes alone, for prediction."""
+        encoders = [cast(Autoencoder, part).encoder for part in self.autoencoders]
+        return self.codes([f(x) for f, x in zip(encoders, views, strict=True)])
+
+    def codes(self, z: list[Tensor]) -> Codes:
+        """Features and logits of every view from its latent codes."""
+        raise NotImplementedError
+
+
+class SharedHeads(CodeNetwork):
+    """A feature head and a label head on Z^v, both shared by all views."""
+
+    def __init__(
+        self,
+        dims: list[int],
+        n_clusters: int,
+        widths: tuple[Sequence[int], int, int],
+        *,
+        between: Sequence[int] = (),
+        unit: bool = True,
+    ) -> None:
+        """Make the parts.
+
+        Args:
+            dims: features of each view.
+            n_clusters: outputs of the label head.
+            widths: hidden layers of the encoders, width of Z^v and of H^v.
+            between: hidden layers of both heads.
+            unit: whether the H^v have unit norm.
+        """
+        hidden, latent, feature = widths
+        super().__init__(dims, hidden, latent)
+        self.project = mlp([latent, *between, feature])
+        self.classifier = mlp([latent, *between, n_clusters])
+        self.unit = unit
+
+    def codes(self, z: list[Tensor]) -> Codes:
+        """Features and logits."""
+        h = [self.project(x) for x in z]
+        return Codes(
+            z, [functional.normalize(x) for x in h] if self.unit else h, list(map(self.classifier, z))
+        )
+
+
+class MultiViewNetwork(CodeNetwork):
     """Autoencoders, shared projection, attention over samples, consensus and one cosine classifier."""
 
     def __init__(
@@ -92,8 +154,7 @@ class MultiViewNetwork(nn.Module):
             scale: of the cosine logits.
             classify_latent: whether the classifier sees Z^v and U (the paper) or their projections H^v.
         """
-        super().__init__()
-        self.autoencoders = nn.ModuleList(Autoencoder(d, widths.hidden, widths.latent) for d in dims)
+        super().__init__(dims, widths.hidden, widths.latent)
         self.project = nn.Linear(widths.latent, widths.feature)
         self.project_consensus = nn.Linear(widths.latent, widths.feature)
         self.attention = SampleAttention(widths.latent * len(dims), widths.feedforward, dropout)
@@ -101,19 +162,6 @@ class MultiViewNetwork(nn.Module):
         classified = widths.latent if classify_latent else widths.feature
         self.classifier = CosineClassifier(classified, n_clusters, scale)
         self.classify_latent = classify_latent
-
-    def reconstruct(self, views: list[Tensor]) -> list[Tensor]:
-        """The reconstruction of every view."""
-        return [f(x)[1] for f, x in zip(self.autoencoders, views, strict=True)]
-
-    def forward(self, views: list[Tensor]) -> tuple[Codes, list[Tensor]]:
-        """Codes and reconstructions from one pass through the autoencoders."""
-        pairs = [f(x) for f, x in zip(self.autoencoders, views, strict=True)]
-        return self._codes([z for z, _ in pairs]), [x_hat for _, x_hat in pairs]
-
-    def encode(self, views: list[Tensor]) -> Codes:
-        """Codes alone, for prediction."""
-        return self._codes([f(x) for f, x in zip(self._encoders(), views, strict=True)])
 
     def fuse(self, z: list[Tensor], present: Tensor | None = None) -> Fused:
         """Attention over the batch, consensus and its prediction; absent views enter as zeros."""
@@ -125,9 +173,7 @@ class MultiViewNetwork(nn.Module):
         u = functional.normalize(self.project_consensus(consensus))
         return Fused(g, pieces, u, self.classifier(consensus if self.classify_latent else u))
 
-    def _encoders(self) -> list[nn.Sequential]:
-        return [cast(Autoencoder, part).encoder for part in self.autoencoders]
-
-    def _codes(self, z: list[Tensor]) -> Codes:
+    def codes(self, z: list[Tensor]) -> Codes:
+        """Projections and cosine logits."""
         h = [functional.normalize(self.project(x)) for x in z]
         return Codes(z, h, [self.classifier(x) for x in (z if self.classify_latent else h)])

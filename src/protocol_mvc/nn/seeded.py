@@ -24,16 +24,18 @@ def _initialise(part: nn.Module, generator: torch.Generator) -> None:
     """Fill what a part itself owns; weights are uniform in +-1/sqrt(fan in), as torch does it."""
     for tensor in [*part.parameters(recurse=False), *part.buffers(recurse=False)]:
         nn.init.zeros_(tensor)
-    if isinstance(part, nn.LayerNorm):
+    if isinstance(part, Seeded):
+        part.draw(generator)
+    elif isinstance(part, nn.LayerNorm):
         nn.init.ones_(part.weight)
+    elif isinstance(part, nn.BatchNorm1d):
+        part.reset_parameters()
     elif isinstance(part, nn.Linear):
         bound = 1 / math.sqrt(part.in_features)
         nn.init.uniform_(part.weight, -bound, bound, generator=generator)
         nn.init.uniform_(part.bias, -bound, bound, generator=generator)
     elif isinstance(part, nn.MultiheadAttention):
         nn.init.xavier_uniform_(part.in_proj_weight, generator=generator)
-    elif isinstance(part, Seeded):
-        part.draw(generator)
 
 
 class Seeded(nn.Module):

@@ -1,0 +1,100 @@
+"""MFLVC: multi-level feature learning, contrast of features and of labels, then K-means as a teacher."""
+
+from itertools import combinations
+
+import numpy as np
+import torch
+from sklearn.preprocessing import minmax_scale
+from torch import Tensor
+from torch.nn import functional
+
+from protocol_mvc import assignment
+from protocol_mvc.data.batches import Batch, Source
+from protocol_mvc.losses.contrastive import paired_contrast
+from protocol_mvc.methods.base import (
+    AutoencoderConfig,
+    CodeMethod,
+    Count,
+    Inferred,
+    NotNegative,
+    Positive,
+    collect,
+    infer_all,
+    label_agreement,
+    log_mean,
+    reconstruction,
+    sum_of,
+)
+from protocol_mvc.nn.network import SharedHeads
+from protocol_mvc.runtime import draw_seed
+from protocol_mvc.training import Losses, Stage
+
+
+class MflvcConfig(AutoencoderConfig):
+    """Every choice of MFLVC; the defaults are the published values."""
+
+    contrast_length: Count = 50  #: epochs
+    match_length: Count = 50  #: steps on all samples, each with labels matched anew
+    temperature_feature: Positive = 0.5
+    temperature_label: Positive = 1.0
+    balance_weight: NotNegative = 1.0  #: of the wish for clusters of one size
+    double_softmax: bool = True  #: the K-means labels are learned by softmax(softmax(logits)), as released
+
+
+PRESETS = {"default": MflvcConfig()}
+
+
+class Mflvc(CodeMethod):
+    """Features and labels of every view in spaces of their own, on top of its codes."""
+
+    def __init__(self, config: MflvcConfig, dims: list[int], n_clusters: int) -> None:
+        """Make the networks."""
+        super().__init__(config, dims, n_clusters)
+        self.network = SharedHeads(dims, n_clusters, (config.hidden, config.latent, config.feature))
+
+    def stages(self) -> list[Stage]:
+        """Reconstruct, contrast, and learn what K-means finds in the features; one Adam for all."""
+        c = self.config
+        match = Stage("match", c.match_length, self.learn, c.rate, self.group, self.match)
+        return [
+            self.first_stage(),
+            Stage("contrast", c.contrast_length, self.contrast, c.rate, adam="kept"),
+            match._replace(whole=True, adam="kept"),
+            self.last_stage(),
+        ]
+
+    def contrast(self, batch: Batch, progress: float, context: None) -> Losses:
+        """Every pair of views agrees on features and labels, beside the reconstruction."""
+        c = self.config
+        codes, x_hat = self.network(batch.views)
+        p, pairs = [x.softmax(1) for x in codes.logits], list(combinations(codes.h, 2))
+        losses = label_agreement(p, c.temperature_label, c.balance_weight)
+        if pairs:
+            losses["feature"] = sum_of(paired_contrast(*h, temperature=c.temperature_feature) for h in pairs)
+        return losses | reconstruction(batch, x_hat)
+
+    def group(self, source: Source, generator: torch.Generator) -> Tensor:
+        """K-means of the features of each view, columns scaled to [0, 1]: (n, V), found once."""
+        features = np.split(infer_all(self, source).embedding.numpy(), self.n_views, axis=1)
+        k, starts = self.n_clusters, self.config.kmeans_starts
+        found = [assignment.kmeans(minmax_scale(h), k, draw_seed(generator), starts) for h in features]
+        return torch.from_numpy(np.stack(found, axis=1))
+
+    def match(self, source: Source, generator: torch.Generator, progress: float, groups: Tensor) -> Tensor:
+        """The groups under the names that the label head gives most of their members: (n, V)."""
+        logits = collect(self, source, lambda batch: self.network.encode(batch.views).logits)
+        named = zip(groups.numpy().T, (x.argmax(1).numpy() for x in logits), strict=True)
+        return torch.from_numpy(np.stack([assignment.renamed(*pair, self.n_clusters) for pair in named], 1))
+
+    def learn(self, batch: Batch, progress: float, labels: Tensor) -> Losses:
+        """The label head learns the matched groups."""
+        logits = self.network.encode(batch.views).logits
+        if self.config.double_softmax:
+            logits = [x.softmax(1) for x in logits]
+        target = labels[batch.rows].to(logits[0].device)
+        return {"matched": sum_of(functional.cross_entropy(x, target[:, v]) for v, x in enumerate(logits))}
+
+    def infer(self, batch: Batch) -> Inferred:
+        """The features of all views, and the mean of their predictions."""
+        codes = self.network.encode(batch.views)
+        return Inferred(torch.cat(codes.h, dim=1), log_mean(codes.logits, batch.present))

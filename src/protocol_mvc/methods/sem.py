@@ -1,0 +1,142 @@
+"""SEM: two views are contrasted the more, the better their clusterings agree."""
+
+from collections.abc import Callable
+from functools import partial
+from itertools import combinations_with_replacement
+from typing import Literal, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from protocol_mvc import assignment
+from protocol_mvc.data.batches import Batch, Source
+from protocol_mvc.losses.contrastive import paired_contrast
+from protocol_mvc.losses.divergence import jensen_shannon, mean_discrepancy
+from protocol_mvc.losses.pairwise import robust_contrast, spectral_contrast
+from protocol_mvc.methods.base import (
+    Count,
+    KMeansConfig,
+    KMeansMethod,
+    NotNegative,
+    Positive,
+    Width,
+    collect,
+    reconstruction,
+    sum_of,
+)
+from protocol_mvc.nn.network import CodeNetwork, Codes
+from protocol_mvc.runtime import draw_seed
+from protocol_mvc.training import Losses, Stage
+
+MOST_ROWS = 2000  # for the discrepancy, which looks at all pairs of them
+MASKED = 0.3  # share of the entries that a masked view lacks
+
+
+class SemConfig(KMeansConfig):
+    """Every choice of SEM; the defaults are the published values."""
+
+    reconstruct_length: Count = 100  #: epochs
+    contrast_length: Count = 100  #: epochs of every round
+    rounds: Count = 4  #: each begins with new weights of the pairs of views
+    contrast: Literal["infonce", "spectral", "robust"] = "infonce"  #: InfoNCE, PSCL or RINCE
+    temperature: Positive = 1.0  #: of InfoNCE
+    measure: Literal["nmi", "jsd", "mmd"] = "nmi"  #: of the agreement of two views
+    groups_per_cluster: Width = 1  #: K-means groups that the NMI compares, for each cluster
+    corrupt: Literal["nothing", "noise", "mask"] = "nothing"  #: what views go through before reconstruction
+    reconstruction_weight: NotNegative = 1.0
+
+
+PRESETS = {"default": SemConfig()}
+
+
+class OwnHeads(CodeNetwork):
+    """Autoencoders and a feature head for each view."""
+
+    def __init__(self, config: SemConfig, dims: list[int]) -> None:
+        """Make the parts."""
+        super().__init__(dims, config.hidden, config.latent)
+        self.project = nn.ModuleList(nn.Linear(config.latent, config.feature) for _ in dims)
+
+    def codes(self, z: list[Tensor]) -> Codes:
+        """Features of every view; there are no logits."""
+        return Codes(z, [functional.normalize(f(x)) for f, x in zip(self.project, z, strict=True)], [])
+
+
+class Context(NamedTuple):
+    """What a step is told."""
+
+    weights: Tensor  # (V, V)
+    generator: torch.Generator  # of the noise
+
+
+class Sem(KMeansMethod):
+    """Self-weighted multi-view contrast with reconstruction."""
+
+    def __init__(self, config: SemConfig, dims: list[int], n_clusters: int) -> None:
+        """Make the networks."""
+        super().__init__(config, dims, n_clusters, config.feature * len(dims))
+        self.network = OwnHeads(config, dims)
+
+    def stages(self) -> list[Stage]:
+        """Reconstruct, then rounds of contrast; Adam forgets its moments after every epoch of these."""
+        c = self.config
+        context = lambda source, generator, progress, weights: Context(weights, generator)
+        contrast = Stage("contrast", c.contrast_length, self.contrast, c.rate, prepare=context)
+        rounds = [
+            contrast._replace(name=f"contrast {i + 1}", begin=partial(self.weigh, number=i), adam="renewed")
+            for i in range(c.rounds)
+        ]
+        return [self.first_stage()._replace(prepare=context), *rounds, self.last_stage()]
+
+    @torch.no_grad()
+    def weigh(self, source: Source, generator: torch.Generator, number: int = 0) -> Tensor:
+        """W (V, V): exp(NMI) - 1, exp(1 - JSD) - 1 or exp(-MMD) of every two views, by codes at first."""
+        encode = self.network.encode
+        give = lambda batch: encode(batch.views).h if number else encode(batch.views).z
+        features, c = collect(self, source, give), self.config
+        if c.measure == "nmi":
+            k = min(c.groups_per_cluster * self.n_clusters, len(source))
+            cut = lambda x: assignment.kmeans(x.numpy(), k, draw_seed(generator), c.kmeans_starts)
+            return torch.from_numpy(assignment.agreement(list(map(cut, features)))).float().expm1()
+        rows = torch.randperm(len(source), generator=generator)[: MOST_ROWS if c.measure == "mmd" else None]
+        apart = jensen_shannon if c.measure == "jsd" else mean_discrepancy
+        distance = torch.stack([torch.stack([apart(a[rows], b[rows]) for b in features]) for a in features])
+        return (1 - distance).expm1() if c.measure == "jsd" else (-distance).exp()
+
+    def reconstruct(self, batch: Batch, progress: float, context: Context) -> Losses:
+        """The clean views from what they were made into."""
+        given = self._corrupted(batch.views, context.generator)
+        return reconstruction(batch, self.network.reconstruct(given))
+
+    def contrast(self, batch: Batch, progress: float, context: Context) -> Losses:
+        """All ordered pairs of views, a view with itself among them, by their weights."""
+        c = self.config
+        codes, x_hat = self.network(batch.views)
+        pairs = list(combinations_with_replacement(range(self.n_views), 2))  # the loss is symmetric
+        feature = sum_of(
+            (1 + (v != w)) * context.weights[v, w] * self._pair(codes.h[v], codes.h[w]) for v, w in pairs
+        )
+        clean = c.corrupt == "nothing"
+        error = reconstruction(batch, x_hat) if clean else self.reconstruct(batch, progress, context)
+        return {"feature": feature, "reconstruction": c.reconstruction_weight * error["reconstruction"]}
+
+    def _pair(self, a: Tensor, b: Tensor) -> Tensor:
+        kinds: dict[str, Callable[[], Tensor]] = {
+            "infonce": lambda: paired_contrast(a, b, temperature=self.config.temperature),
+            "spectral": lambda: spectral_contrast(a, b).sum(),
+            "robust": lambda: robust_contrast(a, b),
+        }
+        return kinds[self.config.contrast]()
+
+    def _corrupted(self, views: list[Tensor], generator: torch.Generator) -> list[Tensor]:
+        """The views with noise of unit variance, or without some of their entries."""
+        if self.config.corrupt == "nothing":
+            return views
+        if self.config.corrupt == "noise":
+            return [x + torch.randn(x.shape, generator=generator).to(x) for x in views]
+        return [x * (torch.rand(x.shape, generator=generator) >= MASKED).to(x) for x in views]
+
+    def embed(self, batch: Batch) -> Tensor:
+        """The features of all views side by side."""
+        return torch.cat(self.network.encode(batch.views).h, dim=1)

@@ -1,0 +1,110 @@
+"""Dense encoders with batch-norm or He's start, a clustering head on fused views, and its whole network."""
+
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from itertools import pairwise
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from protocol_mvc.nn.fusion import WeightedMean
+from protocol_mvc.nn.seeded import Seeded
+
+HIDDEN = 100  # width of H
+
+
+class HeLinear(nn.Linear, Seeded):
+    """A linear layer whose weights are drawn for the ReLU behind it, normal with variance 2 / fan in."""
+
+    def draw(self, generator: torch.Generator) -> None:
+        """Weights of Kaiming He, biases as torch does it."""
+        nn.init.kaiming_normal_(self.weight, nonlinearity="relu", generator=generator)
+        bound = 1 / math.sqrt(self.in_features)
+        nn.init.uniform_(self.bias, -bound, bound, generator=generator)
+
+
+class BatchNorm(nn.BatchNorm1d):
+    """Batch-norm that takes a row without company as it does in prediction, by the running statistics."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Normalise the columns."""
+        if self.training and len(x) == 1:
+            return nn.functional.batch_norm(
+                x, self.running_mean, self.running_var, self.weight, self.bias, eps=self.eps
+            )
+        return super().forward(x)
+
+
+@contextmanager
+def frozen_statistics(module: nn.Module) -> Iterator[None]:
+    """Batch-norms go on using the statistics of the batch, but do not remember them."""
+    norms = [part for part in module.modules() if isinstance(part, BatchNorm)]
+    for norm in norms:
+        norm.track_running_stats = False
+    try:
+        yield
+    finally:
+        for norm in norms:
+            norm.track_running_stats = True
+
+
+def relu_layers(widths: Sequence[int]) -> nn.Sequential:
+    """He's linear layers with ReLU after every one, the last too."""
+    return nn.Sequential(
+        *(part for a, b in pairwise(widths) for part in (HeLinear(a, b), nn.ReLU(inplace=True)))
+    )
+
+
+def normed_layers(widths: Sequence[int]) -> nn.Sequential:
+    """Linear layers with batch-norm and ReLU between them and a linear output."""
+    blocks = ((nn.Linear(a, b), BatchNorm(b), nn.ReLU(inplace=True)) for a, b in pairwise(widths))
+    return nn.Sequential(*[part for block in blocks for part in block][:-2])
+
+
+class Clustered(NamedTuple):
+    """What is known of the samples of a batch; in training, batch-norm makes it depend on their company."""
+
+    z: list[Tensor]  # codes (n, latent) of each view
+    hidden: Tensor  # H (n, HIDDEN), of the fused views
+    logits: Tensor  # (n, k)
+
+
+class ClusteringHead(nn.Module):
+    """H = batch-norm(ReLU(linear(z))), and a linear layer from H to the logits of the clusters."""
+
+    def __init__(self, width: int, n_clusters: int, *, he: bool) -> None:
+        """Make the layers, with He's start or torch's."""
+        super().__init__()
+        linear = HeLinear if he else nn.Linear
+        self.hidden = nn.Sequential(linear(width, HIDDEN), nn.ReLU(), BatchNorm(HIDDEN))
+        self.output = linear(HIDDEN, n_clusters)
+
+    def forward(self, z: Tensor) -> tuple[Tensor, Tensor]:
+        """H and the logits."""
+        hidden = self.hidden(z)
+        return hidden, self.output(hidden)
+
+
+class FusionNetwork(nn.Module):
+    """An encoder per view, their weighted mean, and a clustering head on it."""
+
+    def __init__(
+        self, dims: Sequence[int], n_clusters: int, hidden: Sequence[int], latent: int, *, norm: bool
+    ) -> None:
+        """Make the parts: encoders with batch-norm, or without it and with He's start."""
+        super().__init__()
+        layers = normed_layers if norm else relu_layers
+        self.encoders = nn.ModuleList(layers([dim, *hidden, latent]) for dim in dims)
+        self.fusion = WeightedMean(len(dims))
+        self.head = ClusteringHead(latent, n_clusters, he=not norm)
+
+    def encode(self, views: list[Tensor]) -> list[Tensor]:
+        """Codes of every view."""
+        return [f(x) for f, x in zip(self.encoders, views, strict=True)]
+
+    def forward(self, views: list[Tensor], present: Tensor | None = None) -> Clustered:
+        """Codes, features and logits; absent views do not enter the fusion."""
+        z = self.encode(views)
+        return Clustered(z, *self.head(self.fusion(z, present)))

@@ -1,0 +1,85 @@
+"""The attack stays where it may and climbs; the divergence is none where nothing changed."""
+
+import math
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.examples import seeded
+from torch import Tensor
+from torch.autograd import gradcheck
+
+from protocol_mvc.losses.adversarial import Box, projected_ascent, smoothed_divergence
+
+UNIT = (0.0, 1.0)
+
+
+def views(seed: int = 0) -> list[Tensor]:
+    generator = seeded(seed)
+    return [torch.rand(6, d, generator=generator) for d in (3, 4)]
+
+
+def distance(x: list[Tensor]) -> Tensor:
+    """Something that grows as the views move away from the middle."""
+    return torch.stack([(v - 0.5).square().sum() for v in x]).sum()
+
+
+def attack(x: list[Tensor], box: Box | None = UNIT, steps: int = 10, epsilon: float = 0.2) -> list[Tensor]:
+    return projected_ascent(
+        distance, x, epsilon=epsilon, step=epsilon / 5, steps=steps, box=box, generator=seeded()
+    )
+
+
+@given(st.integers(0, 2**32), st.sampled_from([0.01, 0.2, 3.0]), st.integers(0, 4))
+def test_the_views_stay_within_epsilon_and_in_the_box(seed: int, epsilon: float, steps: int):
+    x = views(seed)
+    for before, after in zip(x, attack(x, epsilon=epsilon, steps=steps), strict=True):
+        assert (after - before).abs().max() <= epsilon + 1e-6
+        assert -1e-6 <= after.min() <= after.max() <= 1 + 1e-6
+
+
+def test_without_a_box_epsilon_is_in_standard_deviations():
+    x = [10 * v for v in views()]
+    for before, after in zip(x, attack(x, box=None), strict=True):
+        share = (after - before).abs() / before.std(0, unbiased=False)
+        assert share.max() == pytest.approx(0.2, rel=1e-4)
+
+
+def test_the_loss_is_climbed():
+    x = views()
+    values = [distance(attack(x, steps=steps)).item() for steps in (0, 1, 10)]
+    assert values == sorted(values)
+    assert values[0] < values[1]
+
+
+def test_a_loss_of_nothing_leaves_the_start():
+    x = views()
+    constant = projected_ascent(
+        lambda x: torch.zeros(()), x, epsilon=0.2, step=0.1, steps=5, box=UNIT, generator=seeded()
+    )
+    for found, start in zip(constant, attack(x, steps=0), strict=True):
+        torch.testing.assert_close(found, start)
+
+
+def test_the_given_views_and_the_gradients_of_others_are_untouched():
+    x, w = views(), torch.ones((), requires_grad=True)
+    copies = [v.clone() for v in x]
+    found = projected_ascent(
+        lambda x: w * distance(x), x, epsilon=0.2, step=0.1, steps=2, box=UNIT, generator=seeded()
+    )
+    assert w.grad is None
+    assert not any(v.requires_grad for v in found)
+    assert all(torch.equal(a, b) for a, b in zip(x, copies, strict=True))
+
+
+def test_divergence_by_hand():
+    p, q = torch.tensor([[1.0, 0.0]], dtype=torch.float64), torch.tensor([[0.5, 0.5]], dtype=torch.float64)
+    expected = 1.0001 * math.log(1.0001 / 0.5001) + 1e-4 * math.log(1e-4 / 0.5001)
+    assert smoothed_divergence(p, q).item() == pytest.approx(expected)
+    assert smoothed_divergence(p, p).item() == 0
+
+
+def test_gradient_of_divergence_flows_through_both():
+    p, q = torch.rand(2, 4, 3, dtype=torch.float64, generator=seeded()).softmax(2)
+    assert gradcheck(smoothed_divergence, (p.requires_grad_(), q.requires_grad_()))

@@ -1,0 +1,51 @@
+"""GCFAggMVC: views against the consensus, and prediction among anchors."""
+
+import pytest
+import torch
+from tests.examples import blobs, seeded, source
+from tests.methods.small import made
+
+from protocol_mvc.losses.contrastive import paired_contrast
+from protocol_mvc.nn.heads import log_closeness
+
+DATA = source(blobs(dims=(5, 4, 3))[0], batch_size=30)
+DIMS = [5, 4, 3]
+
+
+def test_every_view_is_contrasted_with_the_consensus():
+    method = made("gcfaggmvc", DIMS, dropout=0.0)
+    given = next(DATA.shuffled(seeded()))
+    losses = method.contrast(given, 0.0, None)
+    codes = method.network.encode(given.views)
+    consensus, s = method.network.fuse(codes.z)
+    assert s.shape == (30, 30)
+    terms = [paired_contrast(h, consensus, temperature=0.5, attenuate=1 - s) for h in codes.h]
+    assert losses["feature"].item() == pytest.approx(sum(term.item() for term in terms), rel=1e-5)
+    losses["feature"].backward()
+    assert method.network.attention.attention.in_proj_weight.grad.abs().sum() > 0
+
+
+@pytest.mark.parametrize("anchors", [16, 200], ids=["some", "more than there are samples"])
+def test_anchors_are_codes_of_training_samples(anchors: int):
+    method = made("gcfaggmvc", DIMS, anchors=anchors)
+    method.read_out(DATA, seeded())
+    codes = torch.cat(method.network.encode(DATA.take(torch.arange(90)).views).z, dim=1).detach()
+    distance, nearest = torch.cdist(method.anchors.double(), codes.double()).min(1)
+    assert distance.max() < 1e-4
+    assert len(nearest.unique()) == min(anchors, 90)
+
+
+def test_labels_are_the_nearest_centres_of_the_consensus():
+    method = made("gcfaggmvc", DIMS)
+    method.read_out(DATA, seeded())
+    method.eval()
+    inferred = method.infer(DATA.take(torch.arange(90)))
+    torch.testing.assert_close(inferred.embedding.norm(dim=1), torch.ones(90))
+    torch.testing.assert_close(inferred.log_proba, log_closeness(inferred.embedding, method.centers, 10.0))
+    assert method.class_prior().sum().item() == pytest.approx(1)
+
+
+def test_the_stages_are_those_of_the_paper():
+    stages = made("gcfaggmvc", DIMS).stages()
+    assert [stage.name for stage in stages] == ["reconstruct", "contrast", "read out"]
+    assert stages[1].adam == "kept"

@@ -1,0 +1,92 @@
+"""MFLVC: its losses put together, the matched labels of its last stage, and its predictions."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from tests.examples import blobs, seeded, source
+from tests.methods.small import made
+from torch.nn import functional
+
+from protocol_mvc.losses.clustering import inequality
+from protocol_mvc.losses.contrastive import class_contrast, paired_contrast
+from protocol_mvc.methods.base import infer_all
+from protocol_mvc.training import train
+
+DATA = source(blobs(dims=(5, 4, 3))[0], batch_size=30)
+DIMS = [5, 4, 3]
+
+
+def batch():
+    return next(DATA.shuffled(seeded()))
+
+
+def test_the_contrast_is_the_sum_over_pairs_of_views():
+    method, given = made("mflvc", DIMS), batch()
+    losses = method.contrast(given, 0.0, None)
+    codes, x_hat = method.network(given.views)
+    p = [x.softmax(1) for x in codes.logits]
+    feature = label = balance = 0.0
+    for v, w in ((0, 1), (0, 2), (1, 2)):
+        feature += paired_contrast(codes.h[v], codes.h[w], temperature=0.5).item()
+        label += class_contrast(p[v], p[w], temperature=1.0).item()
+        balance += (inequality(p[v]) + inequality(p[w])).item()
+    error = sum(functional.mse_loss(a, b).item() for a, b in zip(x_hat, given.views, strict=True))
+    found = {name: value.item() for name, value in losses.items()}
+    expected = {"feature": feature, "label": label, "balance": balance, "reconstruction": error}
+    assert found == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(("double", "floor"), [(True, 1.461150), (False, 0.0)])
+def test_the_floor_of_the_matched_loss(double: bool, floor: float):
+    method, given = made("mflvc", [5], 10, double_softmax=double), source(blobs(dims=(5,))[0])
+    sure = torch.full((90, 10), -1e4)
+    sure[:, 3] = 1e4
+    method.network.encode = lambda views: type("Codes", (), {"logits": [sure]})
+    labels = torch.full((90, 1), 3)
+    taken = given.take(torch.arange(90))
+    assert method.learn(taken, 0.0, labels)["matched"].item() == pytest.approx(floor, abs=1e-5)
+    if double:
+        assert floor == pytest.approx(math.log(math.e + 9) - 1, abs=1e-6)
+
+
+def test_matched_labels_are_the_groups_under_the_names_of_the_head():
+    method = made("mflvc", DIMS)
+    groups = method.group(DATA, seeded())
+    assert groups.shape == (90, 3)
+    labels = method.match(DATA, seeded(), 0.0, groups)
+    whole = method.network.encode(DATA.take(torch.arange(90)).views)
+    for v in range(3):
+        pairs = set(zip(groups[:, v].tolist(), labels[:, v].tolist(), strict=True))
+        assert len(pairs) == 3  # the names change, the groups do not
+        head = whole.logits[v].argmax(1)
+        agreed = lambda found, head=head: int((found == head).sum())
+        assert agreed(labels[:, v]) >= agreed(groups[:, v])
+
+
+def test_the_last_stage_teaches_the_label_head_and_the_encoders_alone():
+    method = made("mflvc", DIMS)
+    labels = torch.zeros(90, 3, dtype=torch.int64)
+    method.learn(batch(), 0.0, labels)["matched"].backward()
+    learning = {name for name, x in method.named_parameters() if x.grad is not None}
+    assert learning
+    assert all("decoder" not in name and "project" not in name for name in learning)
+
+
+def test_predictions_are_the_mean_over_views():
+    method = made("mflvc", DIMS)
+    inferred = infer_all(method, DATA)
+    logits = method.network.encode(DATA.take(torch.arange(90)).views).logits
+    mean = torch.stack([x.softmax(1) for x in logits]).mean(0)
+    torch.testing.assert_close(inferred.log_proba.exp(), mean.detach())
+
+
+def test_the_stages_are_those_of_the_paper():
+    method = made("mflvc", DIMS)
+    stages = method.stages()
+    assert [stage.name for stage in stages] == ["reconstruct", "contrast", "match", "read out"]
+    assert [stage.adam for stage in stages[:3]] == ["fresh", "kept", "kept"]
+    assert stages[2].whole
+    train(method, stages, DATA, seeded())
+    assert np.allclose(method.class_prior(), infer_all(method, DATA).log_proba.exp().mean(0))
