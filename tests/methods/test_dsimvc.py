@@ -74,7 +74,7 @@ def test_the_judgement_is_the_loss_after_the_step_and_its_slope():
         slopes = torch.autograd.grad(sum(tried), list(parameters.values()), allow_unused=True)
         named = zip(parameters.items(), slopes, strict=True)
         moved = {name: x - 0.5 * slope for (name, x), slope in named if slope is not None}
-        total: Tensor = sum(method._agree(functional_call(method, moved, (complete.views,))).values())
+        total: torch.Tensor = sum(method._agree(functional_call(method, moved, (complete.views,))).values())
         return total
 
     judged = method.safe(complete, 0.0, (complete, filled))["weights"]
