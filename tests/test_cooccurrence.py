@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import adjusted_rand_score
-from tests.examples import Floats, Labels
+from tests.examples import Floats, Labels, blobs
 
 from protocol_mvc.cooccurrence import (
     ROWS_PER_WORD,
@@ -20,6 +20,7 @@ from protocol_mvc.cooccurrence import (
     likelihood,
     mended,
     perceive,
+    plain_suggestions,
     words,
 )
 
@@ -289,3 +290,20 @@ def test_every_size_of_words_gives_an_explanation_for_every_view():
     found = list(explanations(views, everywhere(views), 4, 0))
     assert len(found) == 9
     assert max(adjusted_rand_score(truth, labels) for labels in found) == 1
+
+
+def test_the_data_speak_for_groups_of_which_nothing_was_learned():
+    (a, b), truth = blobs((60, 20, 10), (6, 5), noise=0.5)
+    rng = np.random.default_rng(0)
+    rows, mask = rng.permutation(len(truth)), np.ones((len(truth), 2), dtype=np.bool_)
+    noise = [rng.normal(size=(len(truth), 4)) for _ in range(2)]
+    every = (noise, [a[rows], b[rows]], mask, rows, 3, 0)
+    assert adjusted_rand_score(truth, perceive(*every)) > 0.95
+    assert adjusted_rand_score(truth, perceive(*every, plain=False)) < 0.5
+
+
+def test_plain_suggestions_are_in_the_order_of_the_samples():
+    (a, b), truth = blobs((30, 20), (4, 3), noise=0.2)
+    rows = np.random.default_rng(1).permutation(50)
+    for found in plain_suggestions([a[rows], b[rows]], rows, 2, 0):
+        assert adjusted_rand_score(truth, found) == 1

@@ -28,8 +28,7 @@ ROWS_PER_WORD = 5  # at least, on average
 COMPONENTS = 50  # of a view, in which its items are compared
 WORDS_OF_FEATURES = (4, 8, 12)  # per cluster; each gives explanations of its own
 SMOOTHING = 0.1  # of every count of words
-MOST_STEPS = 100  # of expectation maximisation
-TOLERANCE = 1e-6  # nats a sample
+MOST_STEPS, TOLERANCE = 100, 1e-6  # of expectation maximisation, in nats a sample
 MOST_MENDS = 10
 MOST_JOINS = 5  # of two clusters, that are tried after a cut
 
@@ -41,8 +40,10 @@ def perceive(
     rows: Labels,
     n_clusters: int,
     seed: int,
+    *,
+    plain: bool = True,
 ) -> Labels:
-    """The assignment, of those that learned features suggest, that makes the words of the data most likely.
+    """The assignment, of those that features and data suggest, that makes the words of the data most likely.
 
     Where several are as likely but for chance, it is the one that agrees most with all suggestions.
 
@@ -53,14 +54,23 @@ def perceive(
         rows: which m samples the data are of.
         n_clusters: number of clusters.
         seed: of the suggestions.
+        plain: whether the data suggest assignments as well, if they are of all samples.
     """
     shown = words(views, mask[rows], WORDS_PER_CLUSTER * n_clusters, seed)
     found = list(assignment.candidates(np.hstack(features), n_clusters, seed, len(features)))
     found.extend(explanations(features, mask, n_clusters, seed))
+    if plain and len(rows) == len(mask):
+        found.extend(plain_suggestions(views, rows, n_clusters, seed))
     found = assignment.supported(found, n_clusters)
     value = np.array([likelihood(shown, labels[rows], n_clusters) for labels in found])
     best = assignment.most_agreed(found, value >= value.max() - _chance(len(rows)))
     return mended(best, features, shown, rows, n_clusters, seed)
+
+
+def plain_suggestions(views: Sequence[Features], rows: Labels, k: int, seed: int) -> Iterator[Labels]:
+    """Assignments by the data as they are, in case that little was learned of rare groups yet."""
+    whole = np.hstack([x / (np.linalg.norm(x) or 1.0) for x in (_reduced(x, seed) for x in views)])
+    return assignment.candidates(whole[np.argsort(rows)], k, seed)
 
 
 def words(views: Sequence[Features], mask: Mask, n_words: int, seed: int) -> Labels:
@@ -233,10 +243,8 @@ def _indicator(word: Labels) -> csr_array:
 
 def _reduced(x: Features, seed: int) -> Features:
     with np.errstate(invalid="ignore"):  # a constant view has no variance to divide by
-        reduced: Features = PCA(min(COMPONENTS, *x.shape), random_state=seed).fit_transform(x)
-    return reduced
+        return PCA(min(COMPONENTS, *x.shape), random_state=seed).fit_transform(x)  # type: ignore[no-any-return]
 
 
 def _information(table: Features) -> Features:
-    information: Features = xlogy(table, table).sum(-1) - xlogy(table.sum(-1), table.sum(-1))
-    return information
+    return xlogy(table, table).sum(-1) - xlogy(table.sum(-1), table.sum(-1))  # type: ignore[no-any-return]

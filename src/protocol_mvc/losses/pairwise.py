@@ -39,4 +39,5 @@ def robust_contrast(
 
 def _within(x: Tensor, radius: float) -> Tensor:
     longest = math.sqrt(radius)
-    return x * (longest / x.norm(dim=1, keepdim=True).clamp_min(longest))
+    within: Tensor = x * (longest / x.norm(dim=1, keepdim=True).clamp_min(longest))
+    return within

@@ -136,7 +136,7 @@ class Protocol(nn.Module):
         if self.twins:
             found = assignment.perceive(x, self.n_clusters, seed, self.n_views)
         else:
-            found = self._explain_views(source, x, seed)
+            found = self._explain_views(source, x, seed, number)
         label = first(torch.from_numpy(found))
         member = functional.one_hot(label, self.n_clusters).to(h)  # (n, k)
         self.prior.copy_((member.sum(0) + 1) / (member.sum() + self.n_clusters))
@@ -150,12 +150,15 @@ class Protocol(nn.Module):
         member = functional.one_hot(label, self.n_clusters).to(self.prior)
         return PotLabels(member, label, self.prior.log())
 
-    def _explain_views(self, source: Source, x: assignment.Features, seed: int) -> assignment.Labels:
+    def _explain_views(
+        self, source: Source, x: assignment.Features, seed: int, number: int = 0
+    ) -> assignment.Labels:
         """The assignment that explains best what views of different items have in common."""
         features = np.split(x, self.n_views, axis=1)
         rows = np.random.default_rng(seed).permutation(len(source))[: cooccurrence.MOST_ROWS]
         views = [view.cpu().numpy() for view in source.take(torch.from_numpy(rows)).views]
-        return cooccurrence.perceive(features, views, source.views.mask, rows, self.n_clusters, seed)
+        every = (features, views, source.views.mask, rows, self.n_clusters, seed)
+        return cooccurrence.perceive(*every, plain=number == 0)
 
     def _codes(self, source: Source) -> Tensor:
         """The Z^v (n, V latent) of all samples, centred and of unit norm; an absent view is all zeros."""
