@@ -48,6 +48,15 @@ class Epoch(NamedTuple):
     rate: float  # of learning
     losses: dict[str, float]
 
+    def row(self) -> dict[str, Any]:
+        """All of it side by side."""
+        return {
+            "stage": self.stage,
+            "epoch": self.epoch,
+            "seconds": self.seconds,
+            "rate": self.rate,
+        } | self.losses
+
 
 class State(NamedTuple):
     """Where a training is: before an epoch of a stage, or at its end, behind the last stage."""
