@@ -25,7 +25,7 @@ CONTEXT = [UNIT] * 3
 
 def test_the_published_values():
     c = PRESETS["default"]
-    assert (c.attack_size, c.attack_size * c.attack_step, c.attack_steps) == (0.2, pytest.approx(0.02), 10)
+    assert (c.attack_size, c.attack_step, c.attack_steps) == (0.2, 0.1, 10)
     assert (c.attack_weight, c.mitigator_weight, c.cluster_length) == (1, 0.1, 30)
     assert (c.clip, c.evaluate_every, c.mitigator) == (None, None, False)
     assert PRESETS["am"].mitigator
@@ -64,7 +64,7 @@ def test_batch_norms_remember_an_attack_only_if_asked_to(remember: bool):
 @pytest.mark.parametrize("mitigator", [False, True])
 def test_the_losses_are_those_of_clean_and_of_attacked_views(mitigator: bool):
     method = made("ardmvc", [5, 4, 3], mitigator=mitigator, attack_weight=0.5).eval()
-    losses = method.step(BATCH, 0.0, (seeded(), CONTEXT))
+    losses = method.defend(BATCH, 0.0, (seeded(), CONTEXT))
     moved = method.attack(BATCH.views, seeded(), CONTEXT)
     clean = method.objective(BATCH, method.network(BATCH.views), seeded())
     attacked = method.objective(BATCH, method.network(moved), seeded())
@@ -77,7 +77,7 @@ def test_the_losses_are_those_of_clean_and_of_attacked_views(mitigator: bool):
 
 def test_the_mitigator_asks_nothing_where_nothing_changes():
     method = made("ardmvc", [5, 4, 3], mitigator=True, attack_size=1e-12).eval()
-    losses = method.step(BATCH, 0.0, (seeded(), CONTEXT))
+    losses = method.defend(BATCH, 0.0, (seeded(), CONTEXT))
     assert losses["mitigator"].item() == pytest.approx(0, abs=1e-8)
 
 
@@ -107,4 +107,4 @@ def test_views_live_in_the_box_unless_scaled_otherwise():
 
 def test_the_weights_are_those_of_the_last_epoch():
     history = small("ardmvc").fit(VIEWS).history_
-    assert ["monitored" in row for row in history] == [False] * 4 + [True]
+    assert ["monitored" in row for row in history] == [False] * 7 + [True]

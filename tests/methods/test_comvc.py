@@ -26,8 +26,9 @@ def test_the_contrast_counts_by_the_least_weight(negatives: float | None):
     method.network.fusion.preference.data = torch.tensor([0.0, 1.0, -2.0])
     found = method.network(BATCH.views)
     z, cluster = found.codes.z, found.logits.argmax(1)
-    sampled = {"temperature": 0.1, "ratio": 0.25, "generator": seeded()}
-    plain = selective_contrast(z, cluster, **sampled) if negatives else mutual_contrast(z, temperature=0.1)
+    plain = mutual_contrast(z, temperature=0.1)
+    if negatives is not None:
+        plain = selective_contrast(z, cluster, temperature=0.1, ratio=negatives, generator=seeded())
     least = method.view_weights().min().item()
     losses = method.objective(BATCH, found, seeded())
     assert list(losses) == ["ddc1", "ddc2", "ddc3", "contrast"]

@@ -45,9 +45,9 @@ class Ardmvc(DdcMethod):
     def run(self) -> list[Stage]:
         """One stage, whose steps are told where the views live."""
         context = lambda source, generator, progress, begun: (generator, [s.box for s in source.scalings])
-        return [stage._replace(prepare=context) for stage in super().run()]
+        return [stage._replace(step=self.defend, prepare=context) for stage in super().run()]
 
-    def step(
+    def defend(
         self, batch: Batch, progress: float, context: tuple[torch.Generator, list[Box | None]]
     ) -> Losses:
         """Clean loss, loss of attacked views and, with the mitigator, how far apart their predictions are."""
