@@ -1,6 +1,7 @@
 """The site: the pages of this folder and the API, from its docstrings; `make docs` builds it."""
 
 import re
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -30,11 +31,12 @@ def whole_page(app: Sphinx, page: str, source: list[str]) -> None:
     """Put the README in front of the index, and leave of links out of this folder nothing but their text."""
     if page == "index":
         source[0] = (HERE.parent / "README.md").read_text().replace("](docs/", "](") + source[0]
-    source[0] = re.sub(r"(?<!!)\[([^\]]+)\]\(([^)#]+)[^)]*\)", _inside, source[0])
+    inside = partial(_inside, (HERE / page).parent)
+    source[0] = re.sub(r"(?<!!)\[([^\]]+)\]\(([^)#]+)[^)]*\)", inside, source[0])
 
 
-def _inside(link: re.Match[str]) -> str:
-    return link[0] if "://" in link[2] or (HERE / link[2]).is_file() else link[1]
+def _inside(folder: Path, link: re.Match[str]) -> str:
+    return link[0] if "://" in link[2] or (folder / link[2]).is_file() else link[1]
 
 
 def docstring(app: Sphinx, kind: str, name: str, item: Any, options: Any, lines: list[str]) -> None:

@@ -29,6 +29,7 @@ class NearestConfig(BaseModel):
 class Nearest(nn.Module):
     """Samples go to the nearest of some random ones; a method as short as can be."""
 
+    incomplete, batch_size, scaling = True, 256, "auto"
     centers: Tensor
 
     def __init__(self, config: NearestConfig, dims: list[int], n_clusters: int) -> None:

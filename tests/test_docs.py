@@ -28,7 +28,7 @@ from protocol_mvc.metrics import accuracy
 from protocol_mvc.transport import solver
 
 ROOT = Path(__file__).parents[1]
-PAGES = {path.name: path for path in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))}
+PAGES = {path.name: path for path in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))}
 TEXTS = {name: path.read_text() for name, path in PAGES.items()}
 BLOCK = re.compile(r"^```(python|bash|console)\n(.*?)^```$", flags=re.MULTILINE | re.DOTALL)
 COMMANDS = sorted({code for text in TEXTS.values() for code in re.findall(r"`(protocol-mvc [^`]+)`", text)})

@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from protocol_mvc.estimator import ESTIMATORS
 from protocol_mvc.methods.protocol_config import PRESETS, ProtocolConfig
 
 ROOT = Path(__file__).parents[1]
 EQUATIONS = (ROOT / "docs" / "equations.md").read_text()
-DEVIATIONS = (ROOT / "docs" / "deviations.md").read_text()
+DEVIATIONS, _, OTHERS = (ROOT / "docs" / "deviations.md").read_text().partition("## Other methods")
 FUNCTIONS = sorted(set(re.findall(r"`([\w/]+\.py):([A-Za-z_][\w.]*)`", EQUATIONS)))
 TESTS = sorted(set(re.findall(r"`([\w/]+\.py)::(\w+)`", EQUATIONS)))
 
@@ -70,3 +71,24 @@ def test_stated_values_hold(column: int, preset: str):
 def test_fields_exist():
     named = {name for row in rows(DEVIATIONS)[1:] for name in re.findall(r"`(\w+)`", row[5])}
     assert named - {"batch_size"} <= ProtocolConfig.model_fields.keys()
+
+
+def test_what_is_said_of_other_methods_holds():
+    for names, _, _, ours, fields in rows(OTHERS)[1:]:
+        for name in names.split(", "):
+            actual = ESTIMATORS[name.lower()]._presets["default"].model_dump()
+            stated = re.findall(r"`(\w+)=([^`\"]+)`", ours)
+            assert [
+                (field, value) for field, value in stated if actual[field] != ast.literal_eval(value)
+            ] == []
+            assert set(re.findall(r"`(\w+)`", fields)) <= actual.keys(), (name, fields)
+
+
+PAGES = sorted((ROOT / "docs" / "methods").glob("*.md"))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.stem)
+def test_code_named_on_the_page_of_a_method_exists(page: Path):
+    assert page.stem in ESTIMATORS
+    for path, name in re.findall(r"`([\w/]+\.py):([A-Za-z_][\w.]*)`", page.read_text()):
+        assert name in set(defined(ast.parse((ROOT / "src" / "protocol_mvc" / path).read_text()))), name

@@ -3,7 +3,7 @@
 import pytest
 
 from protocol_mvc.methods.protocol_config import PRESETS, ProtocolConfig
-from protocol_mvc.presets import is_config, make_config, resolve_config
+from protocol_mvc.presets import is_config, make_config, own_if_auto, resolve_config
 
 
 @pytest.mark.parametrize("name", PRESETS)
@@ -34,3 +34,9 @@ def test_nothing_else_is_a_config(other):
 def test_the_first_fault_is_named(fields, says: str):
     with pytest.raises(ValueError, match=says):
         make_config(ProtocolConfig, fields)
+
+
+def test_what_is_left_to_the_method_is_the_methods_own():
+    assert own_if_auto("auto", 100) == 100
+    assert own_if_auto(7, 100) == 7
+    assert own_if_auto(["auto", "l2"], "range") == ["auto", "l2"]

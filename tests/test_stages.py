@@ -2,7 +2,7 @@
 
 import pytest
 
-from protocol_mvc.stages import Stage
+from protocol_mvc.stages import Epoch, Stage
 
 
 @pytest.mark.parametrize(
@@ -16,3 +16,8 @@ def test_the_monitor_looks_every_so_often_and_at_the_end(every: int | None, expe
 
 def test_without_a_monitor_there_is_nothing_to_see():
     assert not any(Stage("s", 3, every=1).is_watched(epoch) for epoch in range(3))
+
+
+def test_the_row_of_an_epoch_has_its_losses_side_by_side():
+    row = Epoch("s", 3, 0.5, 0.1, 1.0, {"loss": 2.0}).row()
+    assert row == {"stage": "s", "epoch": 3, "seconds": 0.5, "rate": 0.1, "slowness": 1.0, "loss": 2.0}

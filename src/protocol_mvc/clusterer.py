@@ -25,7 +25,7 @@ from protocol_mvc.distributed import first
 from protocol_mvc.messages import brief
 from protocol_mvc.methods.base import Inferred, check_able, infer_all
 from protocol_mvc.nn.seeded import build
-from protocol_mvc.presets import is_config, make_config, resolve_config
+from protocol_mvc.presets import is_config, make_config, own_if_auto, resolve_config
 from protocol_mvc.runtime import Seed, environment, fresh_seed, progress_bar, resolve_device
 from protocol_mvc.training import Epoch, train
 
@@ -55,7 +55,7 @@ class MultiViewClusterer(TransformerMixin, ClusterMixin, BaseEstimator):
         config: Any = "default",
         views: Any = None,
         scale: Any = "auto",
-        batch_size: int = 256,
+        batch_size: int | str = "auto",
         device: str | torch.device = "auto",
         random_state: Seed = None,
         verbose: int = 0,
@@ -188,8 +188,9 @@ class MultiViewClusterer(TransformerMixin, ClusterMixin, BaseEstimator):
             raise ValueError(
                 f"n_clusters must be a whole number from 2 to the number of samples ({n}), got {brief(k)}"
             )
-        if not isinstance(self.batch_size, (int, np.integer)) or self.batch_size < 2:
-            raise ValueError(f"batch_size must be a whole number of at least 2, got {brief(self.batch_size)}")
+        size = own_if_auto(self.batch_size, self._method.batch_size)
+        if not isinstance(size, (int, np.integer)) or size < 2:
+            raise ValueError(f"batch_size must be 'auto' or a whole number of at least 2, got {brief(size)}")
         if not isinstance(self.verbose, (int, np.integer)):
             raise ValueError(f"verbose must be a whole number, got {brief(self.verbose)}")
         if not hasattr(self.scale, "__len__"):
@@ -201,7 +202,8 @@ class MultiViewClusterer(TransformerMixin, ClusterMixin, BaseEstimator):
         config, device = resolve_config(self.config, self._presets), resolve_device(self.device)
         seed = fresh_seed(self.random_state) if kept is None else kept.seed_or(self.random_state)
         generator = torch.Generator().manual_seed(int(first(torch.tensor(seed))))
-        scalings, size = fit_scalings(views, self.scale), int(self.batch_size)
+        scalings = fit_scalings(views, own_if_auto(self.scale, self._method.scaling))
+        size = int(own_if_auto(self.batch_size, self._method.batch_size))
         source = Source(views, scalings, batch_size=size, device=device, shared=True)
         method = build(lambda: self._method(config, list(views.dims), self.n_clusters), generator).to(device)
         return method, source, generator
@@ -238,10 +240,7 @@ class MultiViewClusterer(TransformerMixin, ClusterMixin, BaseEstimator):
         self.class_prior_ = self.method_.class_prior().cpu().numpy()[self._order]
         self.view_weights_ = self.method_.view_weights().cpu().numpy()
         self.embedding_: Any = inferred.embedding.numpy() if inferred.embedding.shape[1] else None
-        self.history_: list[dict[str, Any]] = [
-            {name: value for name, value in epoch._asdict().items() if name != "losses"} | epoch.losses
-            for epoch in history
-        ]
+        self.history_: list[dict[str, Any]] = [epoch.row() for epoch in history]
         self.environment_ = environment(device)
 
 

@@ -8,6 +8,7 @@ import torch
 
 from protocol_mvc import presets, saving
 from protocol_mvc.clusterer import MultiViewClusterer
+from protocol_mvc.methods import aecoddc, ardmvc, comvc, csot, dsimvc, gcfagg, mflvc, sem, simvc
 from protocol_mvc.methods.protocol import Protocol
 from protocol_mvc.methods.protocol_config import PRESETS, ProtocolConfig
 
@@ -21,8 +22,9 @@ class PROTOCOL(MultiViewClusterer):
             ``set_params(config__mix=0.3)``.
         views: columns of each view when X is one 2-D array: ``[(0, 64), (64, 128)]``, lists of columns,
             or a dict of those by view name.
-        scale: ``"auto"`` or one of `SCALINGS`, for all views, by position or by view name.
-        batch_size: samples in a training step.
+        scale: ``"auto"`` or one of `SCALINGS`, for all views, by position or by view name. Methods that want
+            values from 0 to 1, AECoDDC and ARDMVC, take ``"auto"`` for ``"range"``.
+        batch_size: samples in a training step; ``"auto"`` takes the method's own number, 256 or 100.
         device: ``"auto"`` (cuda, then mps, then cpu) or a torch device.
         random_state: seed; the same seed gives the same bits on one machine with the same number of threads.
         verbose: 1 shows a progress bar on the terminal.
@@ -60,11 +62,117 @@ class PROTOCOL(MultiViewClusterer):
     _presets = PRESETS
 
 
+class MFLVC(MultiViewClusterer):
+    """Multi-level feature learning (CVPR 2022): labels of every view by contrast, polished by K-means.
+
+    Parameters and attributes are those of `PROTOCOL`; the config is a `methods.mflvc.MflvcConfig`.
+    """
+
+    _method = mflvc.Mflvc
+    _presets = mflvc.PRESETS
+
+
+class GCFAggMVC(MultiViewClusterer):
+    """Global and cross-view feature aggregation (CVPR 2023): samples attend to one another.
+
+    Parameters and attributes are those of `PROTOCOL`; the config is a `methods.gcfagg.GcfAggConfig`.
+    """
+
+    _method = gcfagg.GcfAgg
+    _presets = gcfagg.PRESETS
+
+
+class SEM(MultiViewClusterer):
+    """Self-weighted contrast (NeurIPS 2023): pairs of views count by how well their clusterings agree.
+
+    Parameters and attributes are those of `PROTOCOL`; the config is a `methods.sem.SemConfig`.
+    """
+
+    _method = sem.Sem
+    _presets = sem.PRESETS
+
+
+class CSOT(MultiViewClusterer):
+    """Common semantics by optimal transport (TIP 2024): all views share prototypes of one size.
+
+    Parameters and attributes are those of `PROTOCOL`; the config is ``"default"``, ``"published"`` or a
+    `methods.csot.CsotConfig`.
+    """
+
+    _method = csot.Csot
+    _presets = csot.PRESETS
+
+
+class DSIMVC(MultiViewClusterer):
+    """Deep safe incomplete multi-view clustering (ICML 2022): missing views are filled in with care.
+
+    Parameters and attributes are those of `PROTOCOL`; the config is a `methods.dsimvc.DsimvcConfig`.
+    """
+
+    _method = dsimvc.Dsimvc
+    _presets = dsimvc.PRESETS
+
+
+class SiMVC(MultiViewClusterer):
+    """Simple multi-view clustering (CVPR 2021): a weighted mean of the views, clustered by divergences.
+
+    Parameters and attributes are those of `PROTOCOL`; the config is ``"default"``, ``"deepmvc"`` or a
+    `methods.simvc.SimvcConfig`.
+    """
+
+    _method = simvc.Simvc
+    _presets = simvc.PRESETS
+
+
+class CoMVC(MultiViewClusterer):
+    """Contrastive multi-view clustering (CVPR 2021): SiMVC with views that are aligned where that helps.
+
+    Parameters and attributes are those of `PROTOCOL`; the config is ``"default"``, ``"deepmvc"`` or a
+    `methods.comvc.ComvcConfig`.
+    """
+
+    _method = comvc.Comvc
+    _presets = comvc.PRESETS
+
+
+class AECoDDC(MultiViewClusterer):
+    """Autoencoders, contrast and divergences (DeepMVC, CVPR 2023).
+
+    Parameters and attributes are those of `PROTOCOL`; the config is a `methods.aecoddc.AecoddcConfig`.
+    """
+
+    _method = aecoddc.Aecoddc
+    _presets = aecoddc.PRESETS
+
+
+class ARDMVC(MultiViewClusterer):
+    """Adversarially robust clustering (AR-DMVC, ICML 2024), and with a mitigator AR-DMVC-AM.
+
+    Parameters and attributes are those of `PROTOCOL`; the config is ``"default"``, ``"am"`` (with the
+    mitigator) or a `methods.ardmvc.ArdmvcConfig`.
+    """
+
+    _method = ardmvc.Ardmvc
+    _presets = ardmvc.PRESETS
+
+
+KINDS: tuple[type[MultiViewClusterer], ...] = (
+    PROTOCOL,
+    MFLVC,
+    GCFAggMVC,
+    SEM,
+    CSOT,
+    DSIMVC,
+    SiMVC,
+    CoMVC,
+    AECoDDC,
+    ARDMVC,
+)
 # By the names that the command and the benchmark know them by.
-ESTIMATORS: dict[str, type[MultiViewClusterer]] = {kind.__name__.lower(): kind for kind in (PROTOCOL,)}
+ESTIMATORS: dict[str, type[MultiViewClusterer]] = {kind.__name__.lower(): kind for kind in KINDS}
 
 
-def load(folder: str | os.PathLike[str], device: str | torch.device = "auto") -> MultiViewClusterer:
+def load_model(folder: str | os.PathLike[str], device: str | torch.device = "auto") -> MultiViewClusterer:
     """Read a model of any kind that `save` has written.
 
     Raises:

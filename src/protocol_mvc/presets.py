@@ -28,6 +28,11 @@ def resolve_config(config: Any, presets: Mapping[str, C]) -> C:
     return found
 
 
+def own_if_auto(given: Any, own: Any) -> Any:
+    """What a method has of its own, where the user leaves that to it."""
+    return own if isinstance(given, str) and given == "auto" else given
+
+
 def make_config(kind: type[C], fields: Mapping[str, Any]) -> C:
     """A config from its fields.
 

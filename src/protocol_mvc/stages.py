@@ -50,6 +50,10 @@ class Epoch(NamedTuple):
     slowness: float  # times the rate of the stage; less than 1 after a divergence
     losses: dict[str, float]
 
+    def row(self) -> dict[str, Any]:
+        """All of it side by side."""
+        return {name: value for name, value in self._asdict().items() if name != "losses"} | self.losses
+
 
 class State(NamedTuple):
     """Where a training is: before an epoch of a stage, or at its end, behind the last stage."""

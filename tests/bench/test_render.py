@@ -89,3 +89,9 @@ def test_a_marker_of_an_unknown_name_is_refused():
 def test_a_marker_without_an_end_is_refused(page: str):
     with pytest.raises(ValueError, match="add the missing line"):
         render.fill(page, {"main": FULL})
+
+
+def test_the_format_names_the_form():
+    assert render.written([FULL, EMPTY], render.Format.html) == render.html([FULL, EMPTY])
+    assert render.written([FULL, EMPTY], render.Format.markdown) == render.markdown([FULL, EMPTY])
+    assert render.written([FULL, EMPTY], render.Format.text) == render.text([FULL, EMPTY])

@@ -64,6 +64,13 @@ def test_the_method_never_meets_the_test_part(monkeypatch):
     assert not set(seen[0]) & set(VIEWS.ids[studies.balanced_split(TRUTH)[0]])
 
 
+def test_an_attack_is_one_on_the_model_of_a_plain_fit(fit):
+    found = studies.attacked(UNIT, CONFIG, epsilon=2.0)
+    assert found["scores"] == runs.scored(TRUTH, fit.labels_)
+    assert found["attacked_scores"]["nmi"] < found["scores"]["nmi"]
+    assert found["epsilon"] == 2
+
+
 def test_confidence_is_that_of_the_labels_of_a_fit(fit):
     found = studies.calibration(UNIT, CONFIG)
     sure = fit.predict_proba(VIEWS).max(1)

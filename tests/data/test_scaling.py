@@ -179,3 +179,13 @@ def test_a_view_that_tells_nothing_is_named(kind: str):
     with pytest.warns(ViewWarning, match="View 'flat' is the same in all samples") as caught:
         fit_scalings(views, kind)
     assert len(caught) == 1
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_box_holds_all_scaled_values(kind: str):
+    views = as_views([np.random.default_rng(0).random((20, 3)) * [1, 10, 100]])
+    scaling = fit_scaling(views, 0, kind)
+    x = scaled_rows(views, 0, slice(None), scaling)
+    assert scaling.box == ((0, 1) if kind in ("minmax", "range") else None)
+    if scaling.box:
+        assert (x.min(), x.max()) == scaling.box

@@ -27,7 +27,7 @@ def distance(x: list[Tensor]) -> Tensor:
 
 def attack(x: list[Tensor], box: Box | None = UNIT, steps: int = 10, epsilon: float = 0.2) -> list[Tensor]:
     return projected_ascent(
-        distance, x, epsilon=epsilon, step=epsilon / 5, steps=steps, box=box, generator=seeded()
+        distance, x, epsilon=epsilon, step=0.2, steps=steps, boxes=[box] * len(x), generator=seeded()
     )
 
 
@@ -46,6 +46,14 @@ def test_without_a_box_epsilon_is_in_standard_deviations():
         assert share.max() == pytest.approx(0.2, rel=1e-4)
 
 
+def test_each_view_has_a_box_of_its_own():
+    x = [views()[0], 10 * views()[1]]
+    found = projected_ascent(
+        distance, x, epsilon=0.2, step=0.2, steps=10, boxes=[UNIT, None], generator=seeded()
+    )
+    assert found[0].max() <= 1 < found[1].max()
+
+
 def test_the_loss_is_climbed():
     x = views()
     values = [distance(attack(x, steps=steps)).item() for steps in (0, 1, 10)]
@@ -56,7 +64,7 @@ def test_the_loss_is_climbed():
 def test_a_loss_of_nothing_leaves_the_start():
     x = views()
     constant = projected_ascent(
-        lambda x: torch.zeros(()), x, epsilon=0.2, step=0.1, steps=5, box=UNIT, generator=seeded()
+        lambda x: torch.zeros(()), x, epsilon=0.2, step=0.5, steps=5, boxes=[UNIT] * 2, generator=seeded()
     )
     for found, start in zip(constant, attack(x, steps=0), strict=True):
         torch.testing.assert_close(found, start)
@@ -66,7 +74,7 @@ def test_the_given_views_and_the_gradients_of_others_are_untouched():
     x, w = views(), torch.ones((), requires_grad=True)
     copies = [v.clone() for v in x]
     found = projected_ascent(
-        lambda x: w * distance(x), x, epsilon=0.2, step=0.1, steps=2, box=UNIT, generator=seeded()
+        lambda x: w * distance(x), x, epsilon=0.2, step=0.5, steps=2, boxes=[UNIT] * 2, generator=seeded()
     )
     assert w.grad is None
     assert not any(v.requires_grad for v in found)

@@ -10,7 +10,7 @@ from tests.examples import seeded
 from torch import Tensor
 from torch.nn import functional
 
-from protocol_mvc.losses.selective import draw_negatives, selective_contrast
+from protocol_mvc.losses.selective import draw_negatives, mutual_contrast, selective_contrast
 
 seeds = st.integers(0, 2**32)
 CLUSTER = torch.tensor([0, 1, 0, 2, 1])
@@ -69,3 +69,24 @@ def test_views_that_agree_and_clusters_that_are_apart_cost_little():
 def test_the_generator_decides_the_draws_alone():
     z = views()
     assert contrast(z, seed=1) == contrast(z, seed=1) != contrast(z, seed=2)
+
+
+@given(seeds, st.integers(2, 3))
+def test_mutual_contrast_equals_the_loop(seed: int, n_views: int):
+    """Cross-entropies over n candidates of the other view and n - 1 of the own one, both ways."""
+    z = [functional.normalize(x) for x in views(seed, n_views)]
+    total = 0.0
+    for u in range(n_views):
+        for v in set(range(n_views)) - {u}:
+            for i in range(5):
+                cross = [math.exp(float(z[u][i] @ z[v][j]) / 0.1) for j in range(5)]
+                own = [math.exp(float(z[u][i] @ z[u][j]) / 0.1) for j in range(5) if j != i]
+                total -= math.log(cross[i] / (sum(cross) + sum(own))) / 5
+    expected = 2 / (n_views * (n_views - 1)) * total
+    assert mutual_contrast(z, temperature=0.1).item() == pytest.approx(expected)
+
+
+def test_a_view_without_company_costs_nothing():
+    loss = mutual_contrast([x.requires_grad_() for x in views(n_views=1)], temperature=0.1)
+    assert loss.item() == 0
+    loss.backward()

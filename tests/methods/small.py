@@ -18,7 +18,7 @@ FIELDS: dict[str, Any] = SMALL | {
     "helper_reconstruct_length": 2,
     "helper_contrast_length": 2,
     "iterations": 3,
-    "cluster_length": 5,
+    "cluster_length": 8,
     "attack_steps": 2,
 }
 

@@ -351,9 +351,9 @@ class TestTwins:
         seen: list[tuple[Any, ...]] = []
         module, real = (assignment, assignment.perceive) if twin else (cooccurrence, cooccurrence.perceive)
 
-        def spy(*given):
+        def spy(*given, **options):
             seen.append(given)
-            return real(*given)
+            return real(*given, **options)
 
         monkeypatch.setattr(module, "perceive", spy)
         protocol, data = method(align_twins=align_twins).requires_grad_(False), source(VIEWS)

@@ -21,7 +21,7 @@ from protocol_mvc.nn.seeded import build
 
 
 def network(*, norm: bool = True, seed: int = 0) -> FusionNetwork:
-    return build(lambda: FusionNetwork([5, 4], 3, (8, 8), 6, norm=norm), seeded(seed))
+    return build(lambda: FusionNetwork([5, 4], 3, (8, 8), 6, batch_norm=norm), seeded(seed))
 
 
 def views(n: int = 7) -> list[Tensor]:
@@ -78,17 +78,11 @@ def test_frozen_statistics_are_used_but_not_remembered():
 def test_the_network_encodes_fuses_and_clusters(norm: bool):
     module = network(norm=norm).eval()
     found = module(views())
-    assert [x.shape for x in found.z] == [(7, 6), (7, 6)]
+    z = found.codes.z
+    assert [x.shape for x in z] == [(7, 6), (7, 6)]
     assert found.hidden.shape == (7, HIDDEN)
-    fused = (found.z[0] + found.z[1]) / 2  # all views weigh the same at first
+    fused = (z[0] + z[1]) / 2  # all views weigh the same at first
     torch.testing.assert_close(module.head(fused)[1], found.logits)
-    assert all(bool((x >= 0).all()) is not norm for x in found.z)  # ReLU ends the encoders without norm
-
-
-def test_absent_views_do_not_matter():
-    module, x = network().eval(), views()
-    present = torch.ones(7, 2, dtype=torch.bool)
-    present[:, 1] = False
-    other = [x[0], x[1] + 1]
-    assert torch.equal(module(x, present).logits, module(other, present).logits)
-    assert not torch.equal(module(x).logits, module(other).logits)
+    assert all(bool((x >= 0).all()) is not norm for x in z)  # ReLU ends the encoders without norm
+    for code, feature in zip(z, found.codes.h, strict=True):
+        torch.testing.assert_close(feature, code / code.norm(dim=1, keepdim=True))

@@ -1,5 +1,7 @@
 """Attention over samples and the weighted consensus."""
 
+import math
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -7,7 +9,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch.nn import functional
 
-from protocol_mvc.nn.fusion import Consensus, SampleAttention, TwiceNormedAttention
+from protocol_mvc.nn.fusion import Consensus, SampleAttention, TwiceNormedAttention, WeightedMean
 from protocol_mvc.nn.seeded import build
 
 WIDTH = 6
@@ -150,3 +152,11 @@ def test_among_others_a_sample_sees_them_and_itself_alone():
     for i in range(5):
         alone = block(torch.cat([x[i : i + 1], others]))[0][0]
         torch.testing.assert_close(found[i], alone)
+
+
+def test_the_weighted_mean_is_one_of_the_views_that_are_there():
+    mean = WeightedMean(2)
+    mean.preference.data = torch.tensor([0.0, math.log(3)])
+    z = [torch.tensor([[4.0], [4.0]]), torch.tensor([[8.0], [8.0]])]
+    assert mean(z)[:, 0].tolist() == pytest.approx([7, 7])
+    assert mean(z, torch.tensor([[True, True], [True, False]]))[:, 0].tolist() == pytest.approx([7, 4])

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from enum import StrEnum
 from html import escape
 
 from rich.box import SIMPLE_HEAD
@@ -30,6 +31,19 @@ th, td { padding: .25rem .7rem; border-bottom: 1px solid var(--line); text-align
 th.word, td.word { text-align: left; }
 p.note { color: var(--quiet); margin: .2rem 0; }
 """
+
+
+class Format(StrEnum):
+    """How a report is written."""
+
+    text = "text"
+    markdown = "markdown"
+    html = "html"
+
+
+def written(sections: Sequence[Section], format: Format) -> str:
+    """The sections in a format."""
+    return {Format.text: text, Format.markdown: markdown, Format.html: html}[format](sections)
 
 
 def text(sections: Sequence[Section], width: int = 130) -> str:

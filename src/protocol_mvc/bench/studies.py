@@ -20,6 +20,7 @@ from protocol_mvc.methods.base import Inferred, infer_all
 from protocol_mvc.methods.protocol import Protocol
 from protocol_mvc.nn.seeded import build
 from protocol_mvc.report import flat_map
+from protocol_mvc.robustness import attack
 from protocol_mvc.training import Epoch, train
 
 Labels = npt.NDArray[np.int64]
@@ -55,6 +56,20 @@ CHOICES: dict[str, dict[str, Any]] = {
     "rate 1e-3 in stage 3": {"rebalance_rate": 1e-3},
     "structure loss": {"structure_weight": 1.0},
 }
+
+
+def attacked(unit: Unit, config: Fields, *, epsilon: float) -> Record:
+    """Fit, then perturb the views by at most epsilon so that they seem to have little in common."""
+    views, truth = load(unit.dataset, ratio=unit.ratio, seed=unit.seed)
+    model = fitted(unit.method, views, unit.seed, config, truth)
+    found = attack(model, views, epsilon, random_state=unit.seed)
+    return {
+        "data": data_hash(views),
+        "samples": len(views),
+        "epsilon": epsilon,
+        "scores": scored(truth, model.labels_),
+        "attacked_scores": scored(truth, found.labels),
+    }
 
 
 def balanced(unit: Unit, config: Fields) -> Record:

@@ -7,10 +7,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from protocol_mvc.assignment import MOST_ROWS
+from protocol_mvc.clusterer import MultiViewClusterer
 from protocol_mvc.commands.look import stored_bytes
 from protocol_mvc.data.checks import is_mapped, is_sparse
 from protocol_mvc.data.views import Views
-from protocol_mvc.estimator import PROTOCOL
+from protocol_mvc.presets import own_if_auto
 from protocol_mvc.training import DivergenceError, Stage, train
 
 TRIAL_ROWS, TRIAL_STEPS, TRIAL_EPOCHS = 2048, 3, 2  # two epochs show both ends of a stage
@@ -23,7 +24,7 @@ class Cost(NamedTuple):
     seconds: float | None  # None if the trial failed
 
 
-def cost(views: Views, model: PROTOCOL) -> Cost:
+def cost(views: Views, model: MultiViewClusterer) -> Cost:
     """Try a few real steps of every stage on a part of the data, and count how many a fit would take."""
     n = len(views)
     rows = np.sort(np.random.default_rng(0).permutation(n)[:TRIAL_ROWS])
@@ -36,7 +37,8 @@ def cost(views: Views, model: PROTOCOL) -> Cost:
         trials = [_tried(stage, method, source, generator) for stage in stages]
     except DivergenceError:
         return Cost(n_bytes, None)
-    return Cost(n_bytes, sum(trial.whole(n, len(part), model.batch_size) for trial in trials))
+    size = own_if_auto(model.batch_size, model._method.batch_size)
+    return Cost(n_bytes, sum(trial.whole(n, len(part), size) for trial in trials))
 
 
 def _rows_of(stage: Stage, n: int) -> int:

@@ -41,6 +41,11 @@ class Scaling(NamedTuple):
     shift: Floats
     factor: Floats
 
+    @property
+    def box(self) -> tuple[float, float] | None:
+        """Least and largest value of the view that it was learned from, if the kind tells."""
+        return (0.0, 1.0) if self.kind in ("minmax", "range") else None
+
 
 def fit_scalings(views: Views, spec: ScalingSpec = "auto") -> tuple[Scaling, ...]:
     """Return the scaling of every view.

@@ -1,10 +1,27 @@
-"""Contrast between the views of a sample and samples that are thought to be of other clusters."""
+"""Contrast between all views of a sample, with all other samples or some that are of other clusters."""
 
-from itertools import permutations
+from itertools import combinations, permutations
 
 import torch
 from torch import Tensor
 from torch.nn import functional
+
+from protocol_mvc.losses.contrastive import paired_contrast
+
+
+def mutual_contrast(z: list[Tensor], *, temperature: float) -> Tensor:
+    r"""Mean over the pairs of views of the sum of both directions of their paired contrast.
+
+    .. math:: \frac{2}{V (V-1)} \sum_{u<v} 2\, \mathrm{NTX}(z^u, z^v)
+
+    with the features scaled to unit norm; 0 where there is but one view.
+    """
+    if len(z) < 2:
+        return z[0].sum() * 0
+    unit = [functional.normalize(x) for x in z]
+    return torch.stack(
+        [2 * paired_contrast(a, b, temperature=temperature) for a, b in combinations(unit, 2)]
+    ).mean()
 
 
 def selective_contrast(

@@ -8,8 +8,10 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from protocol_mvc.nn.fusion import WeightedMean
+from protocol_mvc.nn.network import Codes
 from protocol_mvc.nn.seeded import Seeded
 
 HIDDEN = 100  # width of H
@@ -31,7 +33,7 @@ class BatchNorm(nn.BatchNorm1d):
     def forward(self, x: Tensor) -> Tensor:
         """Normalise the columns."""
         if self.training and len(x) == 1:
-            return nn.functional.batch_norm(
+            return functional.batch_norm(
                 x, self.running_mean, self.running_var, self.weight, self.bias, eps=self.eps
             )
         return super().forward(x)
@@ -66,7 +68,7 @@ def normed_layers(widths: Sequence[int]) -> nn.Sequential:
 class Clustered(NamedTuple):
     """What is known of the samples of a batch; in training, batch-norm makes it depend on their company."""
 
-    z: list[Tensor]  # codes (n, latent) of each view
+    codes: Codes  # of each view; their features are the codes themselves, with unit rows
     hidden: Tensor  # H (n, HIDDEN), of the fused views
     logits: Tensor  # (n, k)
 
@@ -91,20 +93,21 @@ class FusionNetwork(nn.Module):
     """An encoder per view, their weighted mean, and a clustering head on it."""
 
     def __init__(
-        self, dims: Sequence[int], n_clusters: int, hidden: Sequence[int], latent: int, *, norm: bool
+        self, dims: Sequence[int], n_clusters: int, hidden: Sequence[int], latent: int, *, batch_norm: bool
     ) -> None:
         """Make the parts: encoders with batch-norm, or without it and with He's start."""
         super().__init__()
-        layers = normed_layers if norm else relu_layers
+        layers = normed_layers if batch_norm else relu_layers
         self.encoders = nn.ModuleList(layers([dim, *hidden, latent]) for dim in dims)
         self.fusion = WeightedMean(len(dims))
-        self.head = ClusteringHead(latent, n_clusters, he=not norm)
+        self.head = ClusteringHead(latent, n_clusters, he=not batch_norm)
 
-    def encode(self, views: list[Tensor]) -> list[Tensor]:
-        """Codes of every view."""
-        return [f(x) for f, x in zip(self.encoders, views, strict=True)]
+    def encode(self, views: list[Tensor]) -> Codes:
+        """Codes of every view; there are no logits of a view."""
+        z = [f(x) for f, x in zip(self.encoders, views, strict=True)]
+        return Codes(z, [functional.normalize(x) for x in z], [])
 
-    def forward(self, views: list[Tensor], present: Tensor | None = None) -> Clustered:
-        """Codes, features and logits; absent views do not enter the fusion."""
-        z = self.encode(views)
-        return Clustered(z, *self.head(self.fusion(z, present)))
+    def forward(self, views: list[Tensor]) -> Clustered:
+        """Codes of the views, features and logits of their mean."""
+        codes = self.encode(views)
+        return Clustered(codes, *self.head(self.fusion(codes.z)))

@@ -1,0 +1,117 @@
+"""What the methods that fuse views and cluster by divergences share (DDC)."""
+
+from functools import partial
+from typing import Any, ClassVar, Literal
+
+import torch
+from torch import Tensor
+
+from protocol_mvc.data.batches import Batch, Source
+from protocol_mvc.losses.ddc import RELATIVE_WIDTH, ddc
+from protocol_mvc.methods.base import (
+    Count,
+    DeepMethod,
+    Inferred,
+    MethodConfig,
+    Positive,
+    Width,
+    evaluating,
+    sum_of,
+)
+from protocol_mvc.nn.dense import Clustered, FusionNetwork
+from protocol_mvc.nn.seeded import build
+from protocol_mvc.training import Losses, Stage
+
+
+class DdcConfig(MethodConfig):
+    """The choices that all have; the defaults are those of SiMVC and CoMVC."""
+
+    hidden: tuple[Width, ...] = (512, 512)  #: encoder layers between input and latent
+    latent: Width = 256  #: of the codes z^v
+    batch_norm: bool = False  #: in the encoders, whose codes are then linear; else ReLU codes and He's start
+    cluster_length: Count = 100  #: epochs
+    rate: Positive = 1e-3  #: of learning
+    clip: Positive | None = 5.0  #: largest norm of the gradient while clustering
+    kernel_width: Positive = RELATIVE_WIDTH  #: rho, of the median squared distance
+    #: epochs between two evaluations, of which the best gives the weights; None takes the last weights
+    evaluate_every: Width | None = 4
+    monitor: Literal["ddc1", "total"] = "ddc1"  #: the loss by which epochs and restarts are chosen
+    n_restarts: Width = 1  #: runs from new weights; the best is kept
+
+
+class DeepDdcConfig(DdcConfig):
+    """The same as the authors' later study of such methods has it, DeepMVC, which the others follow."""
+
+    hidden: tuple[Width, ...] = (1024, 1024, 1024, 1024)
+    batch_norm: bool = True
+    clip: Positive | None = 10.0
+    monitor: Literal["ddc1", "total"] = "total"
+
+
+DEEP: dict[str, Any] = dict(DeepDdcConfig())
+
+
+class DdcMethod(DeepMethod):
+    """Encoders, weighted mean, clustering head; a subclass says what is minimised and may add stages."""
+
+    batch_size: ClassVar[int] = 100
+
+    def __init__(self, config: DdcConfig, dims: list[int], n_clusters: int) -> None:
+        """Make the network."""
+        super().__init__(config, dims, n_clusters)
+        self.dims = dims
+        self.network = FusionNetwork(
+            dims, n_clusters, config.hidden, config.latent, batch_norm=config.batch_norm
+        )
+
+    def stages(self) -> list[Stage]:
+        """The stages of every run, then the class sizes of the best."""
+        runs = [self.run()] + [self._again(number) for number in range(2, self.config.n_restarts + 1)]
+        return [*(stage for run in runs for stage in run), self.last_stage()]
+
+    def run(self) -> list[Stage]:
+        """The stages of one run from new weights; every step gets the generator for its draws."""
+        c = self.config
+        draws = lambda source, generator, progress, begun: generator
+        stage = Stage("cluster", c.cluster_length, self.step, c.rate, prepare=draws, clip=c.clip)
+        return [stage._replace(monitor=self.evaluate, every=c.evaluate_every)]
+
+    def _again(self, number: int) -> list[Stage]:
+        first, *others = (stage._replace(name=f"{stage.name} {number}") for stage in self.run())
+        return [first._replace(begin=self.restart), *others]
+
+    def restart(self, source: Source, generator: torch.Generator) -> None:
+        """Take new weights."""
+        make = partial(type(self), self.config, self.dims, self.n_clusters)
+        self.load_state_dict(build(make, generator).state_dict())
+
+    def step(self, batch: Batch, progress: float, generator: torch.Generator) -> Losses:
+        """What is minimised while clustering."""
+        return self.objective(batch, self.network(batch.views), generator)
+
+    def objective(self, batch: Batch, found: Clustered, generator: torch.Generator) -> Losses:
+        """The three terms of DDC; a subclass adds its own."""
+        return ddc(found.hidden, found.logits.softmax(1), self.config.kernel_width)
+
+    @torch.no_grad()
+    def evaluate(self, source: Source, generator: torch.Generator) -> float:
+        """Mean of the monitored loss over batches, with the batch-norms as in prediction; no labels."""
+        values = []
+        with evaluating(self):
+            for batch in source.shuffled(generator):
+                losses = self.objective(batch, self.network(batch.views), generator)
+                values.append(losses["ddc1"] if self.config.monitor == "ddc1" else sum_of(losses.values()))
+        return float(torch.stack(values).mean())
+
+    def infer(self, batch: Batch) -> Inferred:
+        """The codes of all views, and the prediction of their weighted mean."""
+        found = self.network(batch.views)
+        return Inferred(torch.cat(found.codes.h, dim=1), found.logits.log_softmax(1))
+
+    def view_weights(self) -> Tensor:
+        """The weights w of the mean."""
+        return self.network.fusion.weights()
+
+    def faded(self, contrast: Tensor) -> Losses:
+        """The contrast times min_v w_v, without a gradient: it fades out as a view is switched off."""
+        return {"contrast": self.config.contrast_weight * self.view_weights().detach().min() * contrast}

@@ -1,0 +1,45 @@
+"""CoMVC: SiMVC, and contrast that aligns the views as far as the weights say that this is wanted."""
+
+import torch
+from torch import Tensor
+
+from protocol_mvc.data.batches import Batch
+from protocol_mvc.losses.selective import mutual_contrast, selective_contrast
+from protocol_mvc.methods.base import NotNegative, Positive
+from protocol_mvc.methods.base_ddc import DEEP, DdcConfig, DdcMethod
+from protocol_mvc.nn.dense import Clustered
+from protocol_mvc.training import Losses
+
+
+class ComvcConfig(DdcConfig):
+    """Every choice of CoMVC; the defaults are the published values."""
+
+    contrast_weight: NotNegative = 0.1  #: delta; 20 for CCV and COIL
+    temperature: Positive = 0.1
+    #: negatives of an anchor as a share of all rows of a batch; None takes all rows of the two views
+    negatives: Positive | None = 0.25
+
+
+PRESETS = {"default": ComvcConfig(), "deepmvc": ComvcConfig(**DEEP, negatives=None)}
+
+
+class Comvc(DdcMethod):
+    r"""Contrastive multi-view clustering: ddc1 + ddc2 + ddc3 + \delta min_v w_v contrast."""
+
+    def objective(self, batch: Batch, found: Clustered, generator: torch.Generator) -> Losses:
+        """Divergences, and the contrast between views."""
+        losses = super().objective(batch, found, generator)
+        return losses | self.faded(self.contrast(found, generator))
+
+    def contrast(self, found: Clustered, generator: torch.Generator) -> Tensor:
+        """Views of a sample against others, or against samples that are in other clusters at present."""
+        c = self.config
+        if c.negatives is None:
+            return mutual_contrast(found.codes.z, temperature=c.temperature)
+        return selective_contrast(
+            found.codes.z,
+            found.logits.argmax(1),
+            temperature=c.temperature,
+            ratio=c.negatives,
+            generator=generator,
+        )
