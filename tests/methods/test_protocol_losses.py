@@ -15,6 +15,7 @@ from protocol_mvc.losses.clustering import soft_cross_entropy
 from protocol_mvc.losses.contrastive import class_contrast, feature_contrast
 from protocol_mvc.losses.rebalanced import class_sensitive_contrast
 from protocol_mvc.methods import protocol_losses as losses
+from protocol_mvc.methods.base import log_mean, reconstruction, sum_of
 from protocol_mvc.nn.network import Codes, Fused
 from protocol_mvc.transport import PotLabels
 
@@ -59,8 +60,8 @@ def test_the_mean_and_the_mixed_prediction_by_hand():
     fused = Fused(torch.ones(1, 1), [], torch.ones(1, 1), torch.tensor([[0.8, 0.2]]).log())
     both = Batch([], torch.zeros(1, dtype=torch.int64), None)
     first = both._replace(present=torch.tensor([[True, False]]))
-    torch.testing.assert_close(losses.log_mean(both, codes).exp(), torch.tensor([[0.3, 0.7]]))
-    torch.testing.assert_close(losses.log_mean(first, codes).exp(), torch.tensor([[0.5, 0.5]]))
+    torch.testing.assert_close(log_mean(codes.logits, both.present).exp(), torch.tensor([[0.3, 0.7]]))
+    torch.testing.assert_close(log_mean(codes.logits, first.present).exp(), torch.tensor([[0.5, 0.5]]))
     torch.testing.assert_close(losses.log_mixed(0.4, both, codes, fused).exp(), torch.tensor([[0.5, 0.5]]))
     torch.testing.assert_close(losses.log_mixed(0.5, first, codes, fused).exp(), torch.tensor([[0.65, 0.35]]))
 
@@ -80,7 +81,7 @@ def test_mixed_predictions_are_those_of_the_double_loop(present, seed: int, mix:
 @present_or_not
 def test_the_ends_of_the_mixture_are_its_parts(present):
     batch, codes, fused = example(present)
-    mean, consensus = losses.log_mean(batch, codes), fused.logits.log_softmax(1)
+    mean, consensus = log_mean(codes.logits, batch.present), fused.logits.log_softmax(1)
     torch.testing.assert_close(losses.log_mixed(0.0, batch, codes, fused), mean)
     torch.testing.assert_close(losses.log_mixed(1.0, batch, codes, fused), consensus)
 
@@ -112,7 +113,7 @@ def test_reconstruction_is_the_sum_over_the_views_of_the_mean_over_their_samples
         rows = [i for i in range(N) if here(present)[i, v]]
         errors = [float((batch.views[v][i] - x_hat[v][i]).square().mean()) for i in rows]
         expected += sum(errors) / len(errors)
-    (value,) = losses.reconstruction(batch, x_hat).values()
+    (value,) = reconstruction(batch, x_hat).values()
     assert float(value) == pytest.approx(expected)
 
 
@@ -121,7 +122,7 @@ def test_reconstruction_by_hand():
         [torch.zeros(2, 2), torch.zeros(2, 1)], torch.arange(2), torch.tensor([[True, True], [True, False]])
     )
     x_hat = [torch.tensor([[1.0, 1.0], [1.0, 3.0]]), torch.tensor([[2.0], [50.0]])]
-    assert float(losses.reconstruction(batch, x_hat)["reconstruction"]) == (1 + 1 + 1 + 9) / 4 + 4
+    assert float(reconstruction(batch, x_hat)["reconstruction"]) == (1 + 1 + 1 + 9) / 4 + 4
 
 
 def test_a_view_that_no_sample_has_adds_nothing():
@@ -131,8 +132,8 @@ def test_a_view_that_no_sample_has_adds_nothing():
     x_hat = example(seed=1)[0].views
     two = batch._replace(views=batch.views[::2], present=gone[:, ::2])
     assert torch.equal(
-        losses.reconstruction(batch, x_hat)["reconstruction"],
-        losses.reconstruction(two, x_hat[::2])["reconstruction"],
+        reconstruction(batch, x_hat)["reconstruction"],
+        reconstruction(two, x_hat[::2])["reconstruction"],
     )
     without = losses.contrast(TINY, EQUAL, batch, codes, fused, labels())
     assert all(bool(value.isfinite()) for value in without.values())
@@ -143,8 +144,8 @@ def test_what_an_absent_view_holds_changes_no_loss():
     x_hat, t = example(seed=1)[0].views, labels()
     other = batch._replace(views=spoiled(batch.views, SOME))
     moved = Codes(*(spoiled(part, SOME) for part in codes))
-    first = losses.contrast(TINY, EQUAL, batch, codes, fused, t) | losses.reconstruction(batch, x_hat)
-    second = losses.contrast(TINY, EQUAL, other, moved, fused, t) | losses.reconstruction(other, x_hat)
+    first = losses.contrast(TINY, EQUAL, batch, codes, fused, t) | reconstruction(batch, x_hat)
+    second = losses.contrast(TINY, EQUAL, other, moved, fused, t) | reconstruction(other, x_hat)
     assert first == second
     for how in ("each", "mixed"):
         c = TINY.model_copy(update={"label_loss": how})
@@ -244,4 +245,4 @@ def test_the_logits_that_learn_are_shifted_by_the_frequencies(how: str):
 
 
 def test_terms_are_summed():
-    assert float(losses.sum_of(torch.tensor(float(x)) for x in range(4))) == 6
+    assert float(sum_of(torch.tensor(float(x)) for x in range(4))) == 6

@@ -31,7 +31,8 @@ def cost(views: Views, model: MultiViewClusterer) -> Cost:
     part = views[rows]
     method, source, generator = model._set_up(part)
     n_batches, growth = -(-n // own_if_auto(model.batch_size, model._method.batch_size)), n / len(part)
-    outputs = views.n_views * method.config.feature + model.n_clusters
+    width = getattr(method.config, "feature", method.config.latent)
+    outputs = views.n_views * width + model.n_clusters
     n_bytes = _fit_bytes(views, outputs, sum(p.numel() for p in method.parameters()))
     try:
         trials = [_tried(stage, method, source, generator) for stage in method.stages()]

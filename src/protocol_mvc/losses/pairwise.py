@@ -1,5 +1,7 @@
 """Other contrasts of paired rows: spectral and robust."""
 
+import math
+
 import torch
 from torch import Tensor
 
@@ -36,5 +38,6 @@ def robust_contrast(
 
 
 def _within(x: Tensor, radius: float) -> Tensor:
-    longest = radius**0.5
-    return x * (longest / x.norm(dim=1, keepdim=True).clamp_min(longest))
+    longest = math.sqrt(radius)
+    length = torch.linalg.vector_norm(x, dim=1, keepdim=True)
+    return x * (longest / length.clamp_min(longest))
