@@ -53,9 +53,11 @@ RULES = {
     "snapshot": Rule(frozenset({"nn"})),
     "stages": Rule(frozenset({"data", "snapshot"})),
     "training": Rule(frozenset({"runtime", "data", "snapshot", "stages"})),
-    "checkpoint": Rule(frozenset({"runtime", "data", "training", "atomic"})),
+    "checkpoint": Rule(frozenset({"runtime", "data", "stages", "atomic"})),
     "methods": Rule(
-        TENSORS | {"assignment", "cooccurrence", "imputation", "pairing", "training", "data", "runtime"}
+        TENSORS
+        | {"assignment", "cooccurrence", "imputation", "pairing"}
+        | {"stages", "training", "data", "runtime"}
     ),
     "saving": Rule(LOWEST),
     "clusterer": Rule(BELOW_ESTIMATOR),

@@ -26,7 +26,8 @@ from protocol_mvc.methods.base import Inferred, check_whole, infer_all
 from protocol_mvc.nn.seeded import build
 from protocol_mvc.presets import is_config, make_config, own_if_auto, resolve_config
 from protocol_mvc.runtime import Seed, environment, fresh_seed, progress_bar, resolve_device
-from protocol_mvc.training import Epoch, train
+from protocol_mvc.stages import Epoch
+from protocol_mvc.training import train
 
 Floats = npt.NDArray[np.float32]
 Labels = npt.NDArray[np.int64]
