@@ -59,8 +59,8 @@ bench: $(VENV)/viz.stamp ## run and record the table of the README, and the abla
 bench-studies: $(VENV)/viz.stamp ## run, record and draw the paper's other studies on the digits
 	for study in balanced convergence sensitivity tsne; do $(BENCH) $$study || exit 1; done
 
-bench-report: $(VENV)/viz.stamp ## make the tables of docs/benchmarks.md anew from the records
-	$(BENCH) report --update docs/benchmarks.md
+bench-report: $(VENV)/viz.stamp ## make the tables of docs anew from the records
+	for page in docs/benchmarks.md docs/methods/*.md; do $(BENCH) report --update $$page || exit 1; done
 
 bench-transport: $(VENV)/test.stamp ## measure the transport solver beside others and record it
 	for study in agreement rivals memmap epoch grid random; do \

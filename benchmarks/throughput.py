@@ -25,7 +25,8 @@ from protocol_mvc.bench.records import append, now
 from protocol_mvc.data import data_hash, load
 from protocol_mvc.data.batches import Batch, Source
 from protocol_mvc.methods.base import infer_all, reconstruction
-from protocol_mvc.training import Stage, train
+from protocol_mvc.stages import Stage
+from protocol_mvc.training import train
 
 RESULTS = Path(__file__).parent / "results" / "throughput.jsonl"
 STAGES = ("reconstruct", "align", "rebalance")

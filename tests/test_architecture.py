@@ -54,19 +54,11 @@ RULES = {
     "snapshot": Rule(frozenset({"nn"})),
     "stages": Rule(frozenset({"data", "snapshot"})),
     "training": Rule(frozenset({"runtime", "data", "snapshot", "stages", "distributed"})),
-    "checkpoint": Rule(frozenset({"runtime", "data", "training", "atomic", "distributed"})),
+    "checkpoint": Rule(frozenset({"runtime", "data", "stages", "atomic", "distributed"})),
     "methods": Rule(
         TENSORS
-        | {
-            "assignment",
-            "cooccurrence",
-            "imputation",
-            "pairing",
-            "training",
-            "data",
-            "runtime",
-            "distributed",
-        }
+        | {"assignment", "cooccurrence", "imputation", "pairing"}
+        | {"stages", "training", "data", "runtime", "distributed"}
     ),
     "saving": Rule(LOWEST),
     "clusterer": Rule(BELOW_ESTIMATOR),

@@ -21,7 +21,7 @@ from tests.examples import SMALL, blobs, tiny, with_gaps
 
 from protocol_mvc import PROTOCOL, ProtocolConfig, as_views, checkpoint
 from protocol_mvc.checkpoint import NAMES, Checkpoint, CheckpointError, CheckpointWarning
-from protocol_mvc.training import Epoch, State
+from protocol_mvc.stages import Epoch, State
 
 ROOT = Path(__file__).parents[1]
 VIEWS, _ = blobs((40, 20, 10))

@@ -9,10 +9,13 @@ from tests.bench.recorded import QUICK, record
 from tests.examples import blobs
 from typer.testing import CliRunner
 
-from protocol_mvc import cli, cli_bench
+from protocol_mvc import cli
 from protocol_mvc.bench import methods, render, runs, studies
+from protocol_mvc.bench.method_tables import METHOD_SECTIONS
 from protocol_mvc.bench.records import read, read_all
+from protocol_mvc.bench.study_tables import SECTIONS
 from protocol_mvc.data import as_views
+from protocol_mvc.estimator import ESTIMATORS
 
 ROOT = Path(__file__).parents[1]
 SETTINGS = [word for name, value in QUICK.items() for word in ("--set", f"{name}={json.dumps(value)}")]
@@ -74,6 +77,37 @@ def test_runs_are_recorded_tabulated_and_not_repeated(folder, fits):
     assert "seed 0" not in result.stdout
     assert run(*words).stdout == result.stdout
     assert len(fits) == 4
+
+
+def test_an_attack_is_a_study_of_its_own(folder, fits):
+    words = ("--methods", "protocol", "--seeds", "0", "--attack", "0.5", *SETTINGS)
+    result = run(*words)
+    assert result.exit_code == 0
+    (found,) = read(folder / "benchmarks" / "results" / "runs.jsonl")
+    assert (found["study"], found["epsilon"]) == ("attack 0.5", 0.5)
+    assert {"attacked ACC", "protocol"} <= set(cells(result.stdout))
+    assert run(*words).stdout == result.stdout
+    assert len(fits) == 1
+    assert "Under attack" in run("report").stdout
+    refused = run("--methods", "kmeans", "--attack", "0.5")
+    assert refused.exit_code == 2
+    assert "features to attack" in refused.output
+
+
+def test_missing_views_are_studies_of_their_own(folder, fits):
+    words = ("--methods", "kmeans,protocol", "--seeds", "0", "--missing", "0.1,0.3", *SETTINGS)
+    result = run(*words)
+    assert result.exit_code == 0
+    found = read(folder / "benchmarks" / "results" / "runs.jsonl")
+    assert [row["study"] for row in found] == ["missing 0.1", "missing 0.1", "missing 0.3", "missing 0.3"]
+    assert len({row["data"] for row in found}) == 2
+    assert "30% of the views are missing" in result.stdout
+    assert run(*words).stdout == result.stdout
+    assert len(fits) == 4
+    assert "10% of the views missing" in run("report").stdout
+    refused = run("--methods", "mflvc", "--missing", "0.1")
+    assert refused.exit_code == 2
+    assert "samples that lack views" in refused.output
 
 
 def test_another_config_is_another_run(folder, fits):
@@ -192,20 +226,33 @@ def test_the_report_goes_to_the_terminal_or_to_a_file(folder, results, form: str
 def test_the_report_fills_a_page(folder, results):
     page = folder / "page.md"
     page.write_text(
-        "\n".join(f"<!-- begin generated: {name} -->\n<!-- end generated -->" for name in cli_bench.SECTIONS)
+        "\n".join(f"<!-- begin generated: {name} -->\n<!-- end generated -->" for name in SECTIONS)
     )
     assert run("report", "--records", str(results), "--update", str(page)).exit_code == 0
     assert "| PROTOCOL | 0.892 |" in page.read_text(encoding="utf-8")
     assert render.NOTHING in page.read_text(encoding="utf-8")
+    page.write_text("<!-- begin generated: method-protocol -->\n<!-- end generated -->")
+    assert run("report", "--records", str(results), "--update", str(page)).exit_code == 0
+    assert "| hdigit | 0.1 | protocol | 0.892 |" in page.read_text(encoding="utf-8")
 
 
 @pytest.mark.skipif(not (ROOT / "benchmarks" / "results").is_dir(), reason="the records are not here")
 def test_the_page_in_docs_is_what_the_records_give():
     page = (ROOT / "docs" / "benchmarks.md").read_text(encoding="utf-8")
     found = read_all((ROOT / "benchmarks" / "results").glob("*.jsonl"))
-    sections = {name: make(found) for name, make in cli_bench.SECTIONS.items()}
+    sections = {name: make(found) for name, make in SECTIONS.items()}
     assert page.count(render.BEGIN) == len(sections)
     assert render.fill(page, sections) == page, "run: protocol-mvc bench report --update docs/benchmarks.md"
+
+
+@pytest.mark.skipif(not (ROOT / "benchmarks" / "results").is_dir(), reason="the records are not here")
+@pytest.mark.parametrize("name", sorted(ESTIMATORS.keys() - {"protocol"}))
+def test_the_page_of_a_method_is_what_the_records_give(name: str):
+    page = (ROOT / "docs" / "methods" / f"{name}.md").read_text(encoding="utf-8")
+    found = read_all((ROOT / "benchmarks" / "results").glob("*.jsonl"))
+    sections = {f"method-{name}": METHOD_SECTIONS[f"method-{name}"](found)}
+    assert page.count(render.BEGIN) == 1
+    assert render.fill(page, sections) == page, "run: make bench-report"
 
 
 @pytest.mark.parametrize(

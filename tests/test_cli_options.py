@@ -7,6 +7,7 @@ import pytest
 import typer
 
 from protocol_mvc import cli_options
+from protocol_mvc.bench.methods import COMPARED, FOR_GAPS
 from protocol_mvc.bench.runs import Unit
 from protocol_mvc.cli_options import (
     chosen_changes,
@@ -50,7 +51,7 @@ def test_no_changes_suit_every_method():
     ("text", "units", "says"),
     [
         ("mix", PROTOCOL, "takes field=value"),
-        ("mixx=1", PROTOCOL, "unknown config field 'mixx': choose among hidden"),
+        ("mixx=1", PROTOCOL, "unknown config field of protocol 'mixx': choose among hidden"),
         ("mix=3", PROTOCOL, "'mix' cannot be 3"),
         ("mix=0.3", KMEANS, "methods with a config: choose among protocol"),
     ],
@@ -100,3 +101,12 @@ def test_unknown_names_are_refused_with_the_known_ones():
     known(["a"], ["a", "b"], "letter")
     with pytest.raises(typer.BadParameter, match="unknown letter 'c': choose among a, b"):
         known(["a", "c"], ["a", "b"], "letter")
+
+
+def test_all_are_the_methods_to_compare():
+    every = [unit.method for unit in chosen_units("all", "digits", "0.1", "0")]
+    assert every == COMPARED
+    assert "dsimvc" in (some := [unit.method for unit in chosen_units("all", "digits", "0.1", "0", FOR_GAPS)])
+    assert set(some) == {"kmeans", "protocol", "dsimvc"}
+    with pytest.raises(typer.BadParameter, match="unknown method for samples that lack views 'mflvc'"):
+        chosen_units("protocol,mflvc", "digits", "0.1", "0", FOR_GAPS)

@@ -15,7 +15,7 @@ from protocol_mvc import PROTOCOL
 from protocol_mvc.clusterer import MultiViewClusterer
 from protocol_mvc.data.batches import Batch, Source
 from protocol_mvc.methods.base import Inferred
-from protocol_mvc.training import Stage
+from protocol_mvc.stages import Stage
 
 VIEWS, TRUTH = blobs()
 

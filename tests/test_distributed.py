@@ -22,7 +22,8 @@ from protocol_mvc.methods.base import collect
 from protocol_mvc.methods.protocol import Protocol
 from protocol_mvc.methods.protocol_config import ProtocolConfig
 from protocol_mvc.nn.seeded import build
-from protocol_mvc.training import Stage, train
+from protocol_mvc.stages import Stage
+from protocol_mvc.training import train
 from protocol_mvc.transport import solve
 
 PROCESSES = 2

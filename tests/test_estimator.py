@@ -19,7 +19,7 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from tests.examples import TINY, TINY_PAPER, blobs, tiny, twins, with_gaps
 
 from protocol_mvc import PROTOCOL, ClusterWarning, ProtocolConfig, as_views
-from protocol_mvc.bench.methods import ViewKMeans
+from protocol_mvc.bench.classical import ViewKMeans
 from protocol_mvc.data.batches import BLOCK
 from protocol_mvc.data.imbalance import class_counts
 from protocol_mvc.metrics import mean_recall

@@ -1,4 +1,4 @@
-"""scikit-learn's own checks, for one view and for columns split into two."""
+"""scikit-learn's own checks of every method, for columns split into two views, and for one view."""
 
 from typing import Any
 
@@ -7,8 +7,10 @@ import pytest
 from sklearn.utils import ClassifierTags, estimator_checks
 from sklearn.utils.estimator_checks import parametrize_with_checks
 from tests.examples import TINY
+from tests.methods.small import small_config
 
 from protocol_mvc import PROTOCOL
+from protocol_mvc.estimator import ESTIMATORS
 
 ONE_CLUSTER = "the check asks for n_clusters = 1, which is refused: there is nothing to find"
 NO_CLASSIFIER = "the check takes every estimator with predict_proba for a classifier and reads its tags"
@@ -26,8 +28,20 @@ PARAMS: dict[str, Any] = {"n_clusters": 3, "config": SHORT, "random_state": 0}
 SPLIT = [slice(None), slice(0, 1)]  # two overlapping views of a table of any width
 
 
+OTHERS = [name for name in ESTIMATORS if name != "protocol"]
+LENGTHS = ("reconstruct_length", "contrast_length", "match_length", "iterations")
+
+
+def short(name: str) -> Any:
+    """The config of a method that does everything once."""
+    config = small_config(name)
+    return config.model_copy(update={field: 1 for field in LENGTHS if hasattr(config, field)})
+
+
 @parametrize_with_checks(
-    [PROTOCOL(**PARAMS), PROTOCOL(**PARAMS, views=SPLIT)], expected_failed_checks=lambda _: EXPECTED
+    [PROTOCOL(**PARAMS), PROTOCOL(**PARAMS, views=SPLIT)]
+    + [ESTIMATORS[name](**PARAMS | {"config": short(name)}, views=SPLIT) for name in OTHERS],
+    expected_failed_checks=lambda _: EXPECTED,
 )
 def test_scikit_learn_finds_nothing_else(estimator, check):
     check(estimator)

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from tests.examples import seeded, source
 from torch import nn
 
-from protocol_mvc.training import DivergenceError, DivergenceWarning, Epoch, Stage, State, train
+from protocol_mvc.stages import Epoch, Stage, State
+from protocol_mvc.training import DivergenceError, DivergenceWarning, train
 
 DATA = np.arange(20.0).reshape(10, 2)
 

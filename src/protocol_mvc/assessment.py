@@ -10,8 +10,8 @@ from sklearn.base import clone
 from sklearn.metrics import confusion_matrix
 
 from protocol_mvc.assignment import SUPPORT, ClusterWarning, too_small, warn_of
+from protocol_mvc.clusterer import MultiViewClusterer
 from protocol_mvc.data.views import as_views
-from protocol_mvc.estimator import PROTOCOL
 
 Floats = npt.NDArray[np.float64]
 Labels = npt.NDArray[np.int64]
@@ -28,7 +28,7 @@ class Stability(NamedTuple):
 
 
 def stability(
-    model: PROTOCOL, X: Any, *, n_fits: int = 5, share: float = 0.8, random_state: int = 0
+    model: MultiViewClusterer, X: Any, *, n_fits: int = 5, share: float = 0.8, random_state: int = 0
 ) -> Stability:
     """Fit again to random parts of the data with other seeds, and compare; doubts are also warned of.
 
@@ -69,7 +69,7 @@ def compare(labels: Labels, others: list[Labels], n_clusters: int) -> tuple[Floa
     return np.mean(overlaps, axis=0), np.mean(agreed, axis=0)
 
 
-def _refit(model: PROTOCOL, views: Any, share: float, rng: np.random.Generator) -> Labels:
+def _refit(model: MultiViewClusterer, views: Any, share: float, rng: np.random.Generator) -> Labels:
     n = len(views)
     rows = np.sort(rng.permutation(n)[: max(model.n_clusters, round(share * n))])
     other = clone(model).set_params(views=None, random_state=int(rng.integers(2**31)))

@@ -26,7 +26,7 @@ from protocol_mvc.data.datasets import data_hash
 from protocol_mvc.data.views import Views
 from protocol_mvc.distributed import rank
 from protocol_mvc.runtime import Seed, fresh_seed, resolve_device
-from protocol_mvc.training import Epoch, State
+from protocol_mvc.stages import Epoch, State
 
 EVERY = 5.0  # seconds between two states
 NAMES = ("checkpoint-a.state", "checkpoint-b.state")

@@ -9,7 +9,7 @@ import numpy as np
 import typer
 
 from protocol_mvc import __version__, cli_bench, report
-from protocol_mvc.bench.methods import BestViewKMeans, ViewKMeans
+from protocol_mvc.bench.classical import BestViewKMeans, ViewKMeans
 from protocol_mvc.bench.records import Record
 from protocol_mvc.cli_options import draw_if_possible
 from protocol_mvc.commands import apply, datasets

@@ -1,7 +1,7 @@
 """The commands of the benchmark: runs, the paper's studies, and their report."""
 
-from collections.abc import Callable, Iterable
-from enum import StrEnum
+from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -9,9 +9,11 @@ import typer
 
 from protocol_mvc import report
 from protocol_mvc.bench import figures, render, studies, study_tables, tables
-from protocol_mvc.bench.methods import ABLATION, METHODS
+from protocol_mvc.bench.method_tables import HIDDEN, METHOD_SECTIONS
+from protocol_mvc.bench.methods import ABLATION, CONFIGS, FOR_GAPS, METHODS
 from protocol_mvc.bench.records import Record
 from protocol_mvc.bench.runs import Run, Unit, cluster, run_missing
+from protocol_mvc.bench.study_tables import SECTIONS
 from protocol_mvc.cli_options import (
     FIGURES,
     PATTERNS,
@@ -30,19 +32,8 @@ from protocol_mvc.cli_options import (
 from protocol_mvc.data import names
 
 app = typer.Typer(help="Measured runs, recorded as JSON lines.", invoke_without_command=True)
-SECTIONS: dict[str, Callable[[list[Record]], tables.Section]] = {
-    "main": tables.main,
-    "ablation": tables.ablation,
-    "tails": tables.tails,
-    "balanced": study_tables.balanced,
-    "convergence": study_tables.convergence,
-    "sensitivity": study_tables.sensitivity,
-    "choices": study_tables.choices,
-    "calibration": study_tables.calibration,
-    "speed": tables.speed,
-}
 
-Methods = Annotated[str, typer.Option(help=f"Among {', '.join(METHODS)}; separated by commas.")]
+Methods = Annotated[str, typer.Option(help=f"Among {', '.join(METHODS)}, separated by commas; or all.")]
 Dataset = Annotated[str, typer.Option(help=f"One of {', '.join(names())}.")]
 Datasets = Annotated[str, typer.Option(help=f"Among {', '.join(names())}; separated by commas.")]
 Ratio = Annotated[str, typer.Option(help='Imbalance ratio; "none" takes the data as they are.')]
@@ -52,19 +43,15 @@ Changes = Annotated[
     list[str] | None, typer.Option("--set", help="field=value of the config; may be repeated.")
 ]
 Records = Annotated[Path, typer.Option(help="File of records; runs that it has are not repeated.")]
+Attack = Annotated[
+    float | None,
+    typer.Option(help="Perturb the views by this much, and tell how far the scores fall.", min=0),
+]
+Missing = Annotated[
+    str | None, typer.Option(help="Hide these shares of the views at random, each sample keeping one.")
+]
 Picture = Annotated[Path, typer.Option(help="Where the picture goes.")]
 Sources = Annotated[list[str], typer.Option(help="Files of records, or patterns; may be repeated.")]
-
-
-class Format(StrEnum):
-    """How a report is written."""
-
-    text = "text"
-    markdown = "markdown"
-    html = "html"
-
-
-RENDER = {Format.text: render.text, Format.markdown: render.markdown, Format.html: render.html}
 
 
 @app.callback()
@@ -75,15 +62,28 @@ def bench(
     ratios: Ratios = "0.1",
     seeds: Seeds = "0,1,2",
     changes: Changes = None,
+    attack: Attack = None,
+    missing: Missing = None,
     records: Records = RESULTS / "runs.jsonl",
 ) -> None:
     """Run methods on data sets; a run that was cut off continues where it stopped."""
     if context.invoked_subcommand is not None:
         refuse_options(context)
         return
-    wanted = chosen_units(methods, datasets, ratios, seeds)
-    rows = _collect(wanted, records, chosen_changes(changes, wanted))
-    out.print(report.score_table(rows, f"Mean over seeds, from {records}"))
+    among = METHODS if missing is None else FOR_GAPS
+    wanted = chosen_units(methods, datasets, ratios, seeds, among)
+    given, title = chosen_changes(changes, wanted), f"Mean over seeds, from {records}"
+    if attack is not None:
+        known([unit.method for unit in wanted], CONFIGS, "method with features to attack")
+        run = partial(studies.attacked, epsilon=attack)
+        rows = _collect(wanted, records, given, f"attack {attack:g}", run)
+        out.print(render.rich_table(study_tables.attack_table(rows)))
+    elif missing is None:
+        out.print(report.score_table(_collect(wanted, records, given), title))
+    else:
+        for share in each(missing, float, "share"):
+            rows = _collect(wanted, records, given, f"{HIDDEN}{share:g}", partial(cluster, missing=share))
+            out.print(report.score_table(rows, f"{title}; {share:.0%} of the views are missing"))
 
 
 @app.command()
@@ -212,20 +212,20 @@ def tsne(
 @app.command("report")
 def write_report(
     records: Sources = PATTERNS,
-    format: Format = Format.text,
+    format: render.Format = render.Format.text,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="File; else the terminal.")] = None,
     update: Annotated[Path | None, typer.Option(help="Page whose generated parts are made anew.")] = None,
 ) -> None:
     """The paper's tables beside ours, from records."""
-    found = read_records(records)
-    sections = {name: make(found) for name, make in SECTIONS.items()}
+    found, wanted = read_records(records), SECTIONS | (METHOD_SECTIONS if update else {})
+    sections = {name: make(found) for name, make in wanted.items()}
     if update is not None:
         update.write_text(render.fill(update.read_text(encoding="utf-8"), sections), encoding="utf-8")
         err.print(f"Updated: {update}")
     elif output is None:
-        typer.echo(RENDER[format](list(sections.values())), nl=False)
+        typer.echo(render.written(list(sections.values()), format), nl=False)
     else:
-        output.write_text(RENDER[format](list(sections.values())), encoding="utf-8")
+        output.write_text(render.written(list(sections.values()), format), encoding="utf-8")
         err.print(f"Report: {output}")
 
 

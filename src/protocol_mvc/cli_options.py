@@ -2,7 +2,7 @@
 
 import glob
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +10,10 @@ import typer
 from rich.console import Console
 
 from protocol_mvc import report
-from protocol_mvc.bench.methods import CONFIGS, METHODS, config_of
+from protocol_mvc.bench.methods import COMPARED, CONFIGS, METHODS, config_of
 from protocol_mvc.bench.records import Record, read_all
 from protocol_mvc.bench.runs import Unit, units
 from protocol_mvc.data import names
-from protocol_mvc.methods.protocol_config import ProtocolConfig
 
 WIDTH = 130  # of tables where no terminal tells how wide it is
 out = Console() if Console().is_terminal else Console(width=WIDTH)
@@ -24,10 +23,15 @@ RESULTS, FIGURES = Path("benchmarks/results"), Path("benchmarks/figures")
 PATTERNS = [str(RESULTS / "*.jsonl")]
 
 
-def chosen_units(methods: str, datasets: str, ratios: str, seeds: str) -> list[Unit]:
-    """All combinations of lists separated by commas; unknown names are refused."""
-    chosen, data = each(methods, str, "method"), each(datasets, str, "data set")
+def chosen_units(
+    methods: str, datasets: str, ratios: str, seeds: str, among: Collection[str] = METHODS
+) -> list[Unit]:
+    """All combinations of lists separated by commas; methods that cannot be chosen are refused."""
+    everything = [method for method in COMPARED if method in among]
+    chosen = everything if methods == "all" else each(methods, str, "method")
+    data = each(datasets, str, "data set")
     known(chosen, METHODS, "method")
+    known(chosen, among, "method for samples that lack views")
     known(data, names(), "data set")
     parts = each(ratios, lambda text: None if text == "none" else float(text), "ratio")
     return list(units(chosen, data, parts, each(seeds, int, "seed")))
@@ -36,10 +40,11 @@ def chosen_units(methods: str, datasets: str, ratios: str, seeds: str) -> list[U
 def chosen_changes(texts: Iterable[str] | None, wanted: Iterable[Unit]) -> dict[str, Any]:
     """Fields and values from `field=value`, checked against every method that has a config."""
     changes = dict(map(change, texts or ()))
-    known(list(changes), ProtocolConfig.model_fields, "config field")
     methods = [method for method in dict.fromkeys(unit.method for unit in wanted) if method in CONFIGS]
     if changes and not methods:
         raise typer.BadParameter(f"--set is for methods with a config: choose among {', '.join(CONFIGS)}")
+    for method in methods:
+        known(list(changes), CONFIGS[method], f"config field of {method}")
     try:
         for method in methods:
             config_of(method, changes)

@@ -27,7 +27,8 @@ from protocol_mvc.methods.base import Inferred, check_able, infer_all
 from protocol_mvc.nn.seeded import build
 from protocol_mvc.presets import is_config, make_config, own_if_auto, resolve_config
 from protocol_mvc.runtime import Seed, environment, fresh_seed, progress_bar, resolve_device
-from protocol_mvc.training import Epoch, train
+from protocol_mvc.stages import Epoch
+from protocol_mvc.training import train
 
 MOST_EMBEDDED = 50_000  # samples whose features are kept after a fit
 
@@ -223,8 +224,7 @@ class MultiViewClusterer(TransformerMixin, ClusterMixin, BaseEstimator):
             raise ValueError("X has 0 samples: give at least one row to predict.")
         views = views.select(self.view_names_, self._dims)
         check_able(views, self._method, type(self).__name__)
-        device = next(self.method_.parameters()).device
-        blocks = Source(views, self.scalings_, batch_size=BLOCK, device=device)
+        blocks = Source(views, self.scalings_, batch_size=BLOCK, device=self.method_.prior.device)
         return infer_all(self.method_, blocks, features=features)
 
     def _proba(self, inferred: Inferred) -> Floats:

@@ -12,7 +12,7 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from sklearn.manifold import TSNE
 
-from protocol_mvc.training import Epoch
+from protocol_mvc.stages import Epoch
 
 Labels = npt.NDArray[np.int64]
 Features = npt.NDArray[np.floating]

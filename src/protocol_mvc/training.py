@@ -14,18 +14,7 @@ from torch.optim import Adam, Optimizer
 from protocol_mvc.data.batches import Batch, Source
 from protocol_mvc.distributed import mean, synchronised
 from protocol_mvc.snapshot import Best, capture, restore
-from protocol_mvc.stages import Epoch, Keeper, Losses, Stage, State, Step
-
-__all__ = [
-    "DivergenceError",
-    "DivergenceWarning",
-    "Epoch",
-    "Losses",
-    "Stage",
-    "State",
-    "Step",
-    "train",
-]
+from protocol_mvc.stages import Epoch, Keeper, Losses, Stage, State
 
 SLOWER = 0.1  # times the learning rate, after a divergence
 SLOWEST = 1e-3  # times the learning rate of the stage

@@ -3,13 +3,19 @@
 from typing import Any
 
 from tests.examples import SMALL
+from tests.methods.small import FIELDS
 
-from protocol_mvc.bench.methods import config_of
+from protocol_mvc.bench.methods import CONFIGS, config_of
 from protocol_mvc.bench.records import Record
 from protocol_mvc.report import COLUMNS
 
 QUICK = SMALL | {"rounds": 1}  # changes that make a fit take a moment
 SCORES = (*COLUMNS, "head", "medium")
+
+
+def quick(method: str) -> dict[str, Any]:
+    """The changes that make a method take a moment, of the fields that it has."""
+    return {name: value for name, value in FIELDS.items() if name in CONFIGS.get(method, ())}
 
 
 def record(method: str = "protocol", value: float = 0.5, **parts: Any) -> Record:

@@ -2,15 +2,23 @@
 
 import numpy as np
 import pytest
-from tests.bench.recorded import QUICK
+from tests.bench.recorded import quick
 from tests.examples import blobs
 
-from protocol_mvc.assignment import kmeans
 from protocol_mvc.bench import methods
-from protocol_mvc.bench.methods import ABLATION, CONFIGS, METHODS, ViewKMeans, config_of, fitted
-from protocol_mvc.data import as_views
-from protocol_mvc.methods.protocol_config import PRESETS, ProtocolConfig
-from protocol_mvc.metrics import accuracy
+from protocol_mvc.bench.methods import (
+    ABLATION,
+    COMPARED,
+    CONFIGS,
+    FOR_GAPS,
+    METHODS,
+    NETWORKS,
+    config_of,
+    fitted,
+)
+from protocol_mvc.data import as_views, hide_views
+from protocol_mvc.estimator import ESTIMATORS
+from protocol_mvc.methods.protocol_config import PRESETS
 
 ARRAYS, TRUTH = blobs()
 VIEWS = as_views(ARRAYS)
@@ -18,7 +26,7 @@ VIEWS = as_views(ARRAYS)
 
 @pytest.mark.parametrize("name", METHODS)
 def test_every_method_fits_and_predicts(name: str):
-    model = fitted(name, VIEWS, 0, config_of(name, QUICK), TRUTH)
+    model = fitted(name, VIEWS, 0, config_of(name, quick(name)), TRUTH)
     assert model.labels_.shape == (90,)
     assert set(model.labels_) <= {0, 1, 2}
     np.testing.assert_array_equal(model.predict(VIEWS), model.labels_)
@@ -27,33 +35,9 @@ def test_every_method_fits_and_predicts(name: str):
 
 @pytest.mark.parametrize("name", sorted(METHODS.keys() - methods.UPPER_BOUNDS))
 def test_the_truth_tells_the_others_no_more_than_the_number_of_clusters(name: str):
-    config = config_of(name, QUICK)
+    config = config_of(name, quick(name))
     first, second = (fitted(name, VIEWS, 0, config, truth).labels_ for truth in (TRUTH, TRUTH[::-1]))
     np.testing.assert_array_equal(first, second)
-
-
-def test_the_best_view_is_at_least_as_good_as_each():
-    best = accuracy(TRUTH, fitted("kmeans-best-view", VIEWS, 0, {}, TRUTH).labels_)
-    for v in range(2):
-        assert best >= accuracy(TRUTH, ViewKMeans(3, 0, [v]).fit(VIEWS).labels_)
-
-
-def test_one_view_alone_is_plain_kmeans():
-    model = ViewKMeans(3, 0, [1]).fit(VIEWS)
-    np.testing.assert_array_equal(model.labels_, kmeans(model._joined(VIEWS), 3, 0))
-    assert model._joined(VIEWS).shape == (90, 4)
-
-
-def test_new_samples_are_scaled_like_the_old_ones():
-    model = ViewKMeans(3, 0).fit(VIEWS)
-    np.testing.assert_array_equal(model._joined(VIEWS[:2]), model._joined(VIEWS)[:2])
-
-
-def test_a_cluster_that_is_empty_is_never_predicted():
-    points = as_views([np.repeat([[0.0, 1.0], [5.0, 2.0]], 5, axis=0)])
-    model = ViewKMeans(3, 0).fit(points)
-    assert len(np.unique(model.labels_)) == 2
-    np.testing.assert_array_equal(model.predict(points), model.labels_)
 
 
 def test_the_ablation_is_a_chain_of_single_changes():
@@ -69,11 +53,28 @@ def test_a_change_does_not_bring_back_what_a_variant_lacks():
     assert not config_of("base+pot", {"rebalance": True})["rebalance"]
 
 
-@pytest.mark.parametrize("name", CONFIGS)
+@pytest.mark.parametrize("name", NETWORKS)
 def test_a_config_is_full_and_comes_back(name: str):
+    kind = type(NETWORKS[name][0]._presets["default"])
     config = config_of(name)
-    assert config.keys() == ProtocolConfig.model_fields.keys()
-    assert ProtocolConfig(**config) == ProtocolConfig(**CONFIGS[name])
+    assert config.keys() == kind.model_fields.keys()
+    assert kind(**config) == kind(**CONFIGS[name])
+
+
+def test_every_estimator_has_its_name_and_every_preset_another():
+    assert ESTIMATORS.keys() <= METHODS.keys()
+    assert {"protocol-paper", "csot-published", "ardmvc-am"} <= METHODS.keys()
+    assert config_of("ardmvc-am")["mitigator"]
+    assert not config_of("ardmvc")["mitigator"]
+    assert set(COMPARED) <= METHODS.keys()
+    assert not set(COMPARED) & ABLATION.keys()
+
+
+@pytest.mark.parametrize("name", [name for name in COMPARED if name in FOR_GAPS])
+def test_some_methods_are_for_samples_that_lack_views(name: str):
+    gaps = hide_views(VIEWS, 0.3)
+    assert not gaps.complete
+    assert fitted(name, gaps, 0, config_of(name, quick(name)), TRUTH).labels_.shape == (90,)
 
 
 def test_changes_are_for_methods_with_a_config():

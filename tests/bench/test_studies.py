@@ -12,7 +12,7 @@ from protocol_mvc.data import as_views
 from protocol_mvc.methods.base import infer_all
 from protocol_mvc.methods.protocol_config import PRESETS
 from protocol_mvc.metrics import calibration, scores
-from protocol_mvc.training import Epoch
+from protocol_mvc.stages import Epoch
 
 ARRAYS, TRUTH = blobs((60, 40, 20))
 VIEWS = as_views(ARRAYS)

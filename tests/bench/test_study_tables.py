@@ -27,6 +27,29 @@ def test_train_and_test_stand_side_by_side():
     assert row == ("digits", "0.1", "protocol", "0.900", "0.800", "0.600", "0.500", "0.400", "1")
 
 
+def test_attacks_of_one_size_share_a_table():
+    hit = {"acc": 0.2, "nmi": 0.1}
+    rows = [
+        record(study="attack 0.1", epsilon=0.1, attacked_scores=hit),
+        record(study="attack 0.2", epsilon=0.2, attacked_scores=hit),
+        record(study="attack 0.1", epsilon=0.1, attacked_scores={"acc": 0.4, "nmi": 0.1}, seed=1),
+        record(),
+    ]
+    section = study_tables.attacks(rows)
+    assert [table.title for table in section.tables] == ["Attacks of size 0.1", "Attacks of size 0.2"]
+    (row,) = section.tables[0].rows
+    assert row == (
+        "digits",
+        "0.1",
+        "protocol",
+        "0.500±0.000",
+        "0.300±0.100",
+        "0.500±0.000",
+        "0.100±0.000",
+        "2",
+    )
+
+
 @pytest.mark.parametrize(
     ("values", "epoch"), [([0.5], 1), ([0.1, 0.5, 0.5], 2), ([0.5, 0.1, 0.5], 3), ([0.1, 0.505, 0.5, 0.5], 2)]
 )

@@ -6,7 +6,8 @@ from tests.examples import TINY, TINY_PAPER, blobs, tiny
 
 from protocol_mvc.commands import cost
 from protocol_mvc.data import as_views
-from protocol_mvc.training import DivergenceError, Stage
+from protocol_mvc.stages import Stage
+from protocol_mvc.training import DivergenceError
 
 VIEWS, _ = blobs((40, 20, 10))
 

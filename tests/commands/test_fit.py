@@ -18,7 +18,7 @@ import pytest
 from scipy.io import savemat
 from tests.commands.running import IDS, QUICKLY, TRUTH, VIEWS, document, refusal, run, save
 
-from protocol_mvc import PROTOCOL, checkpoint
+from protocol_mvc import MFLVC, PROTOCOL, checkpoint
 from protocol_mvc.assignment import ClusterWarning, warn_of
 from protocol_mvc.checkpoint import Checkpoint
 
@@ -371,3 +371,17 @@ def test_signals_end_a_fit_in_order(tmp_path, number: signal.Signals, code: int)
     assert said.startswith("Stopped; to go on: protocol-mvc fit ")
     assert said.endswith("--resume\n")
     assert "Traceback" not in said
+
+
+def test_any_method_can_be_fitted_and_used(tmp_path):
+    fields = {"hidden": [16], "latent": 8, "feature": 8, "kmeans_starts": 2}
+    fields |= {"reconstruct_length": 2, "contrast_length": 2, "match_length": 2}
+    words = [word for name, value in fields.items() for word in ("--set", f"{name}={json.dumps(value)}")]
+    data = save(tmp_path / "v.npz")
+    made = run("fit", data, "-k", 3, "--method", "MFLVC", "-o", tmp_path / "run", *words, "--json")
+    assert document(made)["settings"]["method"] == "mflvc"
+    model = MFLVC.load(tmp_path / "run" / "model")
+    labels = document(run("predict", tmp_path / "run", data, "--json"))["labels"]
+    assert labels == model.labels_.tolist()
+    assert run("report", tmp_path / "run").exit_code == 0
+    assert "MFLVC" in (tmp_path / "run" / "report.html").read_text()

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from protocol_mvc.commands import settings
-from protocol_mvc.commands.settings import Settings, chosen_settings, make_model
+from protocol_mvc.commands.settings import chosen_settings, make_model, settings_of
+from protocol_mvc.estimator import ESTIMATORS
 from protocol_mvc.methods.protocol_config import PRESETS, ProtocolConfig
 
 
@@ -23,7 +24,7 @@ def file(tmp_path, text: str, name: str = "c.yaml"):
 def test_nothing_said_is_the_default_preset():
     found = chosen_settings(None, None)
     assert make_model(found.model_copy(update={"n_clusters": 3}), verbose=False).config == PRESETS["default"]
-    assert (found.seed, found.device, found.scale, found.batch_size) == (0, "auto", "auto", 256)
+    assert (found.seed, found.device, found.scale, found.batch_size) == (0, "auto", "auto", "auto")
 
 
 @given(*[st.none() | st.integers(0, 99)] * 3)
@@ -34,7 +35,7 @@ def test_flags_go_before_changes_before_the_file(tmp_path_factory, in_file, in_s
     assert found.seed == (said[0] if said else 0)
 
 
-@pytest.mark.parametrize("name", Settings.model_fields)
+@pytest.mark.parametrize("name", settings_of("protocol").model_fields)
 def test_every_field_can_be_set(name: str):
     value = getattr(chosen_settings(None, ["n_clusters=4"]), name)
     assert getattr(chosen_settings(None, [f"{name}={json.dumps(value)}"]), name) == value
@@ -74,6 +75,9 @@ def test_a_preset_gives_the_fields_that_are_not_set():
         (["scale=3"], "setting 'scale' cannot be 3"),
         (["classify=latent"], "the settings do not agree"),
         (["mix"], "takes field=value"),
+        (["method=magic"], "unknown method 'magic': choose among protocol, mflvc"),
+        (["method=mflvc", "mix=0.3"], "unknown setting 'mix'"),
+        (["method=mflvc", "preset=paper"], "unknown preset 'paper': choose among default"),
     ],
 )
 def test_impossible_settings_are_usage_errors(changes: list[str], says: str):
@@ -116,3 +120,18 @@ def test_a_config_file_has_a_limit_and_must_be_there(tmp_path, monkeypatch):
 def test_the_number_of_clusters_must_be_said():
     with pytest.raises(typer.BadParameter, match="-k 10"):
         make_model(chosen_settings(None, None), verbose=False)
+
+
+@pytest.mark.parametrize("method", ESTIMATORS)
+def test_every_method_has_its_settings(method: str):
+    found = chosen_settings(None, ["n_clusters=4", "batch_size=32"], method=method.upper())
+    model = make_model(found, verbose=False)
+    assert type(model) is ESTIMATORS[method]
+    assert model.config == ESTIMATORS[method]._presets["default"]
+    assert (model.n_clusters, model.batch_size, found.method) == (4, 32, method)
+
+
+def test_a_preset_is_of_the_method():
+    found = chosen_settings(None, ["method=csot", "preset=published", "n_clusters=4", "epsilon=0.1"])
+    config = make_model(found, verbose=False).config
+    assert (config.kmeans_starts, config.epsilon) == (100, 0.1)

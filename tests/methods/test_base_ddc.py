@@ -121,3 +121,9 @@ def test_groups_that_are_far_apart_are_found(name: str):
     longer = small_config(name, cluster_length=20, hidden=(64,), latent=32, n_restarts=2, evaluate_every=2)
     found = small(name, config=longer).fit(views).labels_
     assert metrics.nmi(truth, found) > 0.7
+
+
+@every
+def test_batches_of_one_sample_are_no_harm(name: str):
+    model = small(name, 2, batch_size=2).fit([view[:5] for view in VIEWS])  # batches of 2, 2 and 1
+    assert np.isfinite(model.predict_proba(VIEWS)).all()

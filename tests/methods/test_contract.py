@@ -10,9 +10,8 @@ from tests.examples import blobs, with_gaps
 from tests.methods.small import small
 
 from protocol_mvc import checkpoint as checkpoints
-from protocol_mvc import estimator
 from protocol_mvc.clusterer import MultiViewClusterer
-from protocol_mvc.estimator import ESTIMATORS
+from protocol_mvc.estimator import ESTIMATORS, load_model
 from protocol_mvc.storage import ModelFileError
 
 VIEWS, _ = blobs(dims=(5, 4, 3))
@@ -84,7 +83,7 @@ def test_the_same_seed_gives_the_same_bits(name: str, model: MultiViewClusterer)
 @every
 def test_a_saved_model_predicts_the_same_bits(name: str, model: MultiViewClusterer, tmp_path):
     model.save(tmp_path / "model")
-    loaded = estimator.load(tmp_path / "model")
+    loaded = load_model(tmp_path / "model")
     assert type(loaded) is type(model)
     assert loaded._config == model._config
     assert np.array_equal(loaded.predict_proba(VIEWS), model.predict_proba(VIEWS))

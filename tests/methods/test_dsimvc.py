@@ -8,6 +8,7 @@ from torch.func import functional_call
 
 from protocol_mvc.losses.contrastive import class_contrast
 from protocol_mvc.losses.pairwise import spectral_contrast
+from protocol_mvc.methods.base import sum_of
 from protocol_mvc.training import train
 
 VIEWS = blobs(dims=(5, 4, 3))[0]
@@ -74,8 +75,7 @@ def test_the_judgement_is_the_loss_after_the_step_and_its_slope():
         slopes = torch.autograd.grad(sum(tried), list(parameters.values()), allow_unused=True)
         named = zip(parameters.items(), slopes, strict=True)
         moved = {name: x - 0.5 * slope for (name, x), slope in named if slope is not None}
-        total: torch.Tensor = sum(method._agree(functional_call(method, moved, (complete.views,))).values())
-        return total
+        return sum_of(method._agree(functional_call(method, moved, (complete.views,))).values())
 
     judged = method.safe(complete, 0.0, (complete, filled))["weights"]
     assert judged.item() == pytest.approx(after().item())

@@ -14,7 +14,8 @@ from protocol_mvc.methods.base import infer_all
 from protocol_mvc.methods.protocol import Protocol
 from protocol_mvc.nn.seeded import build
 from protocol_mvc.runtime import draw_seed
-from protocol_mvc.training import Step, train
+from protocol_mvc.stages import Step
+from protocol_mvc.training import train
 from protocol_mvc.transport import PotLabels
 
 VIEWS, _ = blobs()

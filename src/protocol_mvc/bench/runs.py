@@ -13,7 +13,7 @@ import numpy.typing as npt
 from protocol_mvc import metrics
 from protocol_mvc.bench.methods import Fields, config_of, fitted
 from protocol_mvc.bench.records import Record, append, now, provenance, read
-from protocol_mvc.data import data_hash, load
+from protocol_mvc.data import data_hash, hide_views, load
 
 Labels = npt.NDArray[np.int64]
 
@@ -38,9 +38,10 @@ def units(
         yield Unit(method, dataset, ratio, seed)
 
 
-def cluster(unit: Unit, config: Fields) -> Record:
-    """Load, cluster, score: the truth reaches the scorer (and the best-view upper bound) alone."""
+def cluster(unit: Unit, config: Fields, *, missing: float = 0.0) -> Record:
+    """Load, hide a share of the views, cluster, score; the truth reaches scorer and upper bounds alone."""
     views, truth = load(unit.dataset, ratio=unit.ratio, seed=unit.seed)
+    views = hide_views(views, missing, unit.seed) if missing else views
     started = time.perf_counter()
     model = fitted(unit.method, views, unit.seed, config, truth)
     seconds = time.perf_counter() - started

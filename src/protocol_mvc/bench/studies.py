@@ -21,7 +21,8 @@ from protocol_mvc.methods.protocol import Protocol
 from protocol_mvc.nn.seeded import build
 from protocol_mvc.report import flat_map
 from protocol_mvc.robustness import attack
-from protocol_mvc.training import Epoch, train
+from protocol_mvc.stages import Epoch
+from protocol_mvc.training import train
 
 Labels = npt.NDArray[np.int64]
 Features = npt.NDArray[np.floating]

@@ -1,10 +1,11 @@
 """The records of the studies as tables."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 
 from protocol_mvc.bench import tables
+from protocol_mvc.bench.method_tables import gaps
 from protocol_mvc.bench.methods import config_of
 from protocol_mvc.bench.records import Record
 from protocol_mvc.bench.runs import Unit, is_run, key
@@ -13,6 +14,29 @@ from protocol_mvc.bench.tables import NONE, Row, Section, Table, newest, sources
 from protocol_mvc.report import Group, grouped, ratio_text, spread
 
 SETTLED = 0.01  # a curve has settled when it stays this near to its end
+
+
+def attacks(records: Sequence[Record]) -> Section:
+    """Scores before and after attacks of every size."""
+    studies = sorted({str(r["study"]) for r in records if str(r.get("study")).startswith("attack ")})
+    runs = [found for study in studies if (found := newest(records, study))]
+    note = "The views of a sample are perturbed until their features have little in common."
+    every = [record for found in runs for record in found]
+    return Section("Under attack", [attack_table(found) for found in runs], [note, *sources(every)])
+
+
+def attack_table(runs: Sequence[Record]) -> Table:
+    """One row per data set, ratio and method, for attacks of one size."""
+    header = ("data", "R", "method", "ACC", "attacked ACC", "NMI", "attacked NMI", "seeds")
+    rows = [_attack_row(*item) for item in grouped(runs).items()]
+    return Table(f"Attacks of size {runs[0]['epsilon']:g}", header, rows)
+
+
+def _attack_row(group: Group, runs: list[Record]) -> Row:
+    dataset, ratio, method = group
+    both = [(part, name) for name in ("acc", "nmi") for part in ("scores", "attacked_scores")]
+    means = (spread([r[part][name] for r in runs]) for part, name in both)
+    return (dataset, ratio_text(ratio), method, *means, str(len(runs)))
 
 
 def balanced(records: Sequence[Record]) -> Section:
@@ -186,3 +210,19 @@ def accuracies(runs: Iterable[Record], name: str) -> dict[tuple[str, str], list[
         down, across = _cell(run, name)
         values.setdefault((down, across), []).append(run["scores"]["acc"])
     return values
+
+
+# Every section of a report by its name.
+SECTIONS: dict[str, Callable[[list[Record]], Section]] = {
+    "main": tables.main,
+    "ablation": tables.ablation,
+    "tails": tables.tails,
+    "balanced": balanced,
+    "convergence": convergence,
+    "sensitivity": sensitivity,
+    "choices": choices,
+    "calibration": calibration,
+    "attacks": attacks,
+    "gaps": gaps,
+    "speed": tables.speed,
+}

@@ -12,6 +12,7 @@ import typer
 from protocol_mvc import formats
 from protocol_mvc.assessment import Stability, stability
 from protocol_mvc.atomic import replacing
+from protocol_mvc.clusterer import MultiViewClusterer
 from protocol_mvc.commands.files import (
     Data,
     IdColumn,
@@ -26,7 +27,7 @@ from protocol_mvc.commands.folders import REPORT, Run, RunFolder, check_same, op
 from protocol_mvc.commands.output import Document, Force, Json, Quiet, Voice
 from protocol_mvc.commands.settings import Device
 from protocol_mvc.data import Views
-from protocol_mvc.estimator import PROTOCOL
+from protocol_mvc.estimator import load_model
 from protocol_mvc.formats.results import label_columns, write_table
 from protocol_mvc.html_report import write_report
 
@@ -138,7 +139,7 @@ def report(
     target = run / REPORT if output is None else output
     check_target(target, force, (".html", ".htm"))
     source = _source_of_run(opened, data or [])
-    model = PROTOCOL.load(opened.model, device or "auto")
+    model = load_model(opened.model, device or "auto")
     loaded = read_data(source)
     check_same(loaded.views, opened)
     write_report(
@@ -161,11 +162,11 @@ def _check_output(output: str, force: bool, kinds: tuple[str, ...]) -> None:
 
 def _opened(
     run: Path, data: list[str], views: list[str] | None, id_column: str | None, device: str | None
-) -> tuple[PROTOCOL, Views]:
+) -> tuple[MultiViewClusterer, Views]:
     """The model of a run and new data, whose views and ids are found as those of the fit were."""
     opened = open_run(run)
     fitted = opened.source or Source(paths=[])
-    model = PROTOCOL.load(opened.model, device or "auto")
+    model = load_model(opened.model, device or "auto")
     source = source_of(data, views or fitted.views, id_column or (fitted.id if are_tables(data) else None))
     found = _read_new(source, fitted.truth)
     unknown = [name for name in found.names if name not in model.view_names_]
@@ -191,7 +192,7 @@ def _source_of_run(run: Run, data: list[str]) -> Source:
     return source_of(data, fitted.views, fitted.id, fitted.truth) if data else fitted
 
 
-def _stability(model: PROTOCOL, views: Views, refits: int, voice: Voice) -> Stability | None:
+def _stability(model: MultiViewClusterer, views: Views, refits: int, voice: Voice) -> Stability | None:
     if not refits:
         return None
     voice.tell(f"Fitting {refits} times again, to parts of the data")

@@ -12,7 +12,8 @@ from protocol_mvc.commands.look import stored_bytes
 from protocol_mvc.data.checks import is_mapped, is_sparse
 from protocol_mvc.data.views import Views
 from protocol_mvc.presets import own_if_auto
-from protocol_mvc.training import DivergenceError, Stage, train
+from protocol_mvc.stages import Stage
+from protocol_mvc.training import DivergenceError, train
 
 TRIAL_ROWS, TRIAL_STEPS, TRIAL_EPOCHS = 2048, 3, 2  # two epochs show both ends of a stage
 
@@ -101,6 +102,6 @@ def _fit_bytes(views: Views, rows: int, k: int, method: Any) -> int:
     scaled = (4 if rows == n else 8) * rows * sum(dims)  # a part is copied before it is scaled
     near = min(rows, MOST_ROWS)
     perceiving = 9 * near**2 + 14 * near * sum(views.dims)  # distances and copies, as measured
-    features = 16 * rows * views.n_views * method.config.feature
+    features = 16 * rows * views.n_views * getattr(method.config, "feature", method.config.latent)
     weights = 16 * sum(p.numel() for p in method.parameters())  # Adam keeps two numbers for each
     return int(held + scaled + perceiving + features + weights + 24 * n * k)

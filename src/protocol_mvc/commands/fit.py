@@ -16,6 +16,7 @@ from protocol_mvc import formats
 from protocol_mvc.assignment import ClusterWarning
 from protocol_mvc.bench.records import now
 from protocol_mvc.bench.runs import scored
+from protocol_mvc.clusterer import MultiViewClusterer
 from protocol_mvc.commands.files import (
     Data,
     IdColumn,
@@ -34,6 +35,7 @@ from protocol_mvc.commands.settings import (
     Clusters,
     Config,
     Device,
+    Method,
     Seed,
     Settings,
     chosen_settings,
@@ -42,7 +44,6 @@ from protocol_mvc.commands.settings import (
 from protocol_mvc.data import Views, data_hash
 from protocol_mvc.data.scaling import ViewWarning
 from protocol_mvc.distributed import joined, rank, restarted
-from protocol_mvc.estimator import PROTOCOL
 from protocol_mvc.formats.results import ANNOTATED
 from protocol_mvc.html_report.facts import Facts, gather
 from protocol_mvc.html_report.verdict import verdict
@@ -69,6 +70,7 @@ def fit(
     data: Data,
     output: Folder,
     clusters: Clusters = None,
+    method: Method = None,
     views: ViewKeys = None,
     id_column: IdColumn = None,
     truth: Truth = None,
@@ -91,12 +93,13 @@ def fit(
     Examples:
       $ protocol-mvc fit views.npz -k 10 -o run
       $ protocol-mvc fit image.csv text.csv --id sample -k 8 -o run --seed 1 --set rounds=3
+      $ protocol-mvc fit views.npz -k 10 --method mflvc -o run
       $ protocol-mvc fit cells.h5mu --view rna:X_pca --view prot -k 12 -o run --write-back out.h5mu
       $ torchrun --nproc-per-node 4 --max-restarts 3 -m protocol_mvc fit folder -k 20 -o run
     """
     leads = rank() == 0  # of several processes the first one writes and speaks
     voice = Voice(as_json, quiet or not leads)
-    settings = chosen_settings(config, changes, n_clusters=clusters, seed=seed, device=device)
+    settings = chosen_settings(config, changes, method=method, n_clusters=clusters, seed=seed, device=device)
     model = make_model(settings, verbose=not voice.quiet)
     source = source_of(data, views, id_column, truth)
     if leads:
@@ -158,7 +161,7 @@ def _telling_how_to_go_on(context: typer.Context, voice: Voice) -> Iterator[None
         raise
 
 
-def _fit(model: PROTOCOL, views: Views, checkpoint: Path, voice: Voice) -> tuple[float, list[str]]:
+def _fit(model: MultiViewClusterer, views: Views, checkpoint: Path, voice: Voice) -> tuple[float, list[str]]:
     """Fit; returns the seconds it took and what speaks against the clusters."""
     started = time.perf_counter()
     with warnings.catch_warnings(record=True) as caught, joined(resolve_device(model.device)):
@@ -186,7 +189,7 @@ def _circumstances(
     }
 
 
-def _findings(model: PROTOCOL, facts: Facts) -> Document:
+def _findings(model: MultiViewClusterer, facts: Facts) -> Document:
     clusters = zip(facts.sizes, facts.mean_confidence, facts.prior, strict=True)
     return {
         "clusters": [

@@ -12,10 +12,10 @@ from pydantic import ValidationError
 
 from protocol_mvc import formats
 from protocol_mvc.atomic import replacing
+from protocol_mvc.clusterer import MultiViewClusterer
 from protocol_mvc.commands.files import Source
 from protocol_mvc.commands.output import Document, as_json
 from protocol_mvc.data import Views, data_hash
-from protocol_mvc.estimator import PROTOCOL
 from protocol_mvc.lock import is_trace
 from protocol_mvc.storage import ModelFileError
 
@@ -61,7 +61,7 @@ def check_folder(folder: Path, force: bool, resume: bool = False) -> None:
         raise PermissionError(f"Nothing can be written in {there}: choose another folder for the run.")
 
 
-def write_run(folder: Path, model: PROTOCOL, proba: npt.NDArray[Any], record: Document) -> None:
+def write_run(folder: Path, model: MultiViewClusterer, proba: npt.NDArray[Any], record: Document) -> None:
     """Write the folder; the record comes last, so that without it the run is not finished."""
     (folder / RECORD).unlink(missing_ok=True)
     (folder / REPORT).unlink(missing_ok=True)  # it would tell of the former model

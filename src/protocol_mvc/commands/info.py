@@ -19,6 +19,7 @@ from protocol_mvc.commands.settings import (
     Clusters,
     Config,
     Device,
+    Method,
     Seed,
     Settings,
     chosen_settings,
@@ -34,6 +35,7 @@ HEADERS = ("view", "features", "type", "scaling", "range", "zeros", "constant", 
 def info(
     data: Data,
     clusters: Clusters = None,
+    method: Method = None,
     views: ViewKeys = None,
     id_column: IdColumn = None,
     truth: Truth = None,
@@ -54,7 +56,7 @@ def info(
       $ protocol-mvc info @digits:0.1 -k 10 --json
     """
     voice = Voice(as_json, quiet)
-    settings = chosen_settings(config, changes, n_clusters=clusters, seed=seed, device=device)
+    settings = chosen_settings(config, changes, method=method, n_clusters=clusters, seed=seed, device=device)
     found = read_data(source_of(data, views, id_column, truth)).views
     each = [view_facts(found, v) for v in range(found.n_views)]
     groups = _groups(found, settings)

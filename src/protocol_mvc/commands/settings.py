@@ -3,16 +3,17 @@
 import tomllib
 from collections.abc import Iterable
 from difflib import get_close_matches
+from functools import cache
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 import yaml
-from pydantic import Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
 from protocol_mvc.cli_options import change, known
-from protocol_mvc.estimator import PROTOCOL
-from protocol_mvc.methods.protocol_config import PRESETS, ProtocolConfig
+from protocol_mvc.clusterer import MultiViewClusterer
+from protocol_mvc.estimator import ESTIMATORS
 
 MOST_BYTES = 2**20  # of a config file
 READERS = {".yaml": yaml.safe_load, ".yml": yaml.safe_load, ".toml": tomllib.loads}
@@ -22,20 +23,34 @@ Changes = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="NAME=VALUE", help="A setting, such as scale=standard; may be repeated."),
 ]
+Method = Annotated[
+    str | None, typer.Option("--method", help=f"Among {', '.join(ESTIMATORS)}; protocol if nothing is said.")
+]
 Clusters = Annotated[int | None, typer.Option("-k", "--clusters", help="Number of clusters.", min=2)]
 Seed = Annotated[int | None, typer.Option(help="Seed of all that is random; 0 if nothing is said.", min=0)]
 Device = Annotated[str | None, typer.Option(help="auto, cpu, cuda, mps, ...")]
 
 
-class Settings(ProtocolConfig):
-    """Every field of the method's config, and what the estimator wants to know beside it."""
+class Settings(BaseModel):
+    """What the estimator wants to know; `settings_of` adds every field of a method's config."""
 
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    method: str = "protocol"
     preset: str = "default"  # gives the config fields that are not set
     n_clusters: Annotated[int, Field(ge=2)] | None = None
     scale: str | list[str] | dict[str, str] = "auto"
-    batch_size: Annotated[int, Field(ge=2)] = 256
+    batch_size: Annotated[int, Field(ge=2)] | Literal["auto"] = "auto"
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
     device: str = "auto"
+
+
+@cache
+def settings_of(method: str) -> type[Settings]:
+    """The settings for a method, with the fields of its config."""
+    parts: Any = (Settings, type(ESTIMATORS[method]._presets["default"]))
+    made: type[Settings] = create_model("Settings", __base__=parts)
+    return made
 
 
 def chosen_settings(file: Path | None, changes: Iterable[str] | None, **flags: Any) -> Settings:
@@ -48,12 +63,15 @@ def chosen_settings(file: Path | None, changes: Iterable[str] | None, **flags: A
     given = _read(file) if file is not None else {}
     given |= dict(map(change, changes or ()))
     given |= {name: value for name, value in flags.items() if value is not None}
+    method = str(given.get("method", "protocol")).lower()
+    known([method], ESTIMATORS, "method")
+    kind, presets = settings_of(method), ESTIMATORS[method]._presets
     for name in given:
-        _check_known(name)
+        _check_known(name, kind)
     preset = str(given.get("preset", "default"))
-    known([preset], PRESETS, "preset")
+    known([preset], presets, "preset")
     try:
-        return Settings(**dict(PRESETS[preset]) | given)
+        return kind(**dict(presets[preset]) | given | {"method": method})
     except ValidationError as error:
         fault = error.errors()[0]
         name = ".".join(str(part) for part in fault["loc"][:1])
@@ -61,14 +79,15 @@ def chosen_settings(file: Path | None, changes: Iterable[str] | None, **flags: A
         raise typer.BadParameter(f"{culprit}: {fault['msg']}") from None
 
 
-def make_model(settings: Settings, *, verbose: bool) -> PROTOCOL:
+def make_model(settings: Settings, *, verbose: bool) -> MultiViewClusterer:
     """The estimator, not yet fitted."""
     if settings.n_clusters is None:
         raise typer.BadParameter("say how many clusters there are: -k 10, or n_clusters in the config file")
-    fields = {name: getattr(settings, name) for name in ProtocolConfig.model_fields}
-    return PROTOCOL(
+    estimator = ESTIMATORS[settings.method]
+    config = type(estimator._presets["default"])
+    return estimator(
         settings.n_clusters,
-        config=ProtocolConfig(**fields),
+        config=config(**{name: getattr(settings, name) for name in config.model_fields}),
         scale=settings.scale,
         batch_size=settings.batch_size,
         device=settings.device,
@@ -109,8 +128,8 @@ def _is_flat(value: Any) -> bool:
     return not any(isinstance(part, list | dict) for part in parts)
 
 
-def _check_known(name: str) -> None:
-    names = list(Settings.model_fields)
+def _check_known(name: str, kind: type[Settings]) -> None:
+    names = list(kind.model_fields)
     if name not in names:
         near = get_close_matches(name, names, n=1)
         advice = f"did you mean {near[0]!r}?" if near else f"choose among {', '.join(sorted(names))}"

@@ -4,6 +4,7 @@ from protocol_mvc.data.datasets import available, data_hash, find, load, names
 from protocol_mvc.data.digits import load_digits_views
 from protocol_mvc.data.imbalance import class_counts, imbalanced_subset
 from protocol_mvc.data.matlab import MatFile, read_mat
+from protocol_mvc.data.missing import hide_views
 from protocol_mvc.data.scaling import SCALINGS, Scaling, apply_scaling, fit_scalings, scaled_rows
 from protocol_mvc.data.views import Views, as_views
 
@@ -19,6 +20,7 @@ __all__ = [
     "data_hash",
     "find",
     "fit_scalings",
+    "hide_views",
     "imbalanced_subset",
     "load",
     "load_digits_views",

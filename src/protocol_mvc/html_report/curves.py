@@ -5,7 +5,7 @@ from itertools import groupby
 from math import ceil
 from typing import Any, NamedTuple
 
-from protocol_mvc.training import Epoch
+from protocol_mvc.stages import Epoch
 
 Record = dict[str, Any]
 

@@ -39,5 +39,6 @@ def robust_contrast(
 
 def _within(x: Tensor, radius: float) -> Tensor:
     longest = math.sqrt(radius)
-    within: Tensor = x * (longest / x.norm(dim=1, keepdim=True).clamp_min(longest))
+    length = torch.linalg.vector_norm(x, dim=1, keepdim=True)
+    within: Tensor = x * (longest / length.clamp_min(longest))
     return within

@@ -11,7 +11,7 @@ from protocol_mvc.methods.base import Count, NotNegative, Positive, reconstructi
 from protocol_mvc.methods.base_ddc import DdcMethod, DeepDdcConfig
 from protocol_mvc.nn.dense import Clustered, normed_layers
 from protocol_mvc.nn.network import Codes
-from protocol_mvc.training import Losses, Stage
+from protocol_mvc.stages import Losses, Stage
 
 
 class AecoddcConfig(DeepDdcConfig):

@@ -12,7 +12,7 @@ from protocol_mvc.losses.selective import mutual_contrast
 from protocol_mvc.methods.base import Count, NotNegative, Positive, Width
 from protocol_mvc.methods.base_ddc import DdcMethod, DeepDdcConfig
 from protocol_mvc.nn.dense import Clustered, frozen_statistics
-from protocol_mvc.training import Losses, Stage
+from protocol_mvc.stages import Losses, Stage
 
 
 class ArdmvcConfig(DeepDdcConfig):

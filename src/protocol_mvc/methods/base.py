@@ -20,7 +20,7 @@ from protocol_mvc.losses.reconstruction import squared_error
 from protocol_mvc.nn.heads import centers_of, log_closeness
 from protocol_mvc.nn.network import CodeNetwork, rows_of
 from protocol_mvc.runtime import draw_seed
-from protocol_mvc.training import Losses, Stage
+from protocol_mvc.stages import Losses, Stage
 
 Count = Annotated[int, Field(ge=0)]
 Width = Annotated[int, Field(ge=1)]

@@ -20,7 +20,7 @@ from protocol_mvc.methods.base import (
 )
 from protocol_mvc.nn.dense import Clustered, FusionNetwork
 from protocol_mvc.nn.seeded import build
-from protocol_mvc.training import Losses, Stage
+from protocol_mvc.stages import Losses, Stage
 
 
 class DdcConfig(MethodConfig):

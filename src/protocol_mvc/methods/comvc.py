@@ -8,7 +8,7 @@ from protocol_mvc.losses.selective import mutual_contrast, selective_contrast
 from protocol_mvc.methods.base import NotNegative, Positive
 from protocol_mvc.methods.base_ddc import DEEP, DdcConfig, DdcMethod
 from protocol_mvc.nn.dense import Clustered
-from protocol_mvc.training import Losses
+from protocol_mvc.stages import Losses
 
 
 class ComvcConfig(DdcConfig):

@@ -16,7 +16,7 @@ from protocol_mvc.methods import base
 from protocol_mvc.methods.base import Count, NotNegative, Positive, Width, sum_of
 from protocol_mvc.nn.autoencoder import mlp
 from protocol_mvc.nn.network import Codes, SharedHeads
-from protocol_mvc.training import Losses, Stage
+from protocol_mvc.stages import Losses, Stage
 
 
 class DsimvcConfig(base.AutoencoderConfig):

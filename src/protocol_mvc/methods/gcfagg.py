@@ -20,7 +20,7 @@ from protocol_mvc.methods.base import (
 )
 from protocol_mvc.nn.fusion import TwiceNormedAttention
 from protocol_mvc.nn.network import CodeNetwork, Codes
-from protocol_mvc.training import Losses, Stage
+from protocol_mvc.stages import Losses, Stage
 
 
 class GcfAggConfig(KMeansConfig):

@@ -27,7 +27,7 @@ from protocol_mvc.methods.base import (
 )
 from protocol_mvc.nn.network import SharedHeads
 from protocol_mvc.runtime import draw_seed
-from protocol_mvc.training import Losses, Stage
+from protocol_mvc.stages import Losses, Stage
 
 
 class MflvcConfig(AutoencoderConfig):

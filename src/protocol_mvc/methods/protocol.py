@@ -17,7 +17,8 @@ from protocol_mvc.methods.protocol_config import ProtocolConfig
 from protocol_mvc.nn.heads import centers_of, log_closeness
 from protocol_mvc.nn.network import MultiViewNetwork, Widths
 from protocol_mvc.runtime import draw_seed
-from protocol_mvc.training import DivergenceError, Losses, Stage
+from protocol_mvc.stages import Losses, Stage
+from protocol_mvc.training import DivergenceError
 from protocol_mvc.transport import PotLabels, Transport, pot_labels, ramp, solve
 
 

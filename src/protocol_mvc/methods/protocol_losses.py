@@ -12,7 +12,7 @@ from protocol_mvc.losses.reconstruction import squared_error
 from protocol_mvc.methods.base import log_mean, sum_of
 from protocol_mvc.methods.protocol_config import ProtocolConfig
 from protocol_mvc.nn.network import Codes, Fused, Pair, pairs, rows_of
-from protocol_mvc.training import Losses
+from protocol_mvc.stages import Losses
 from protocol_mvc.transport import PotLabels
 
 

@@ -27,7 +27,7 @@ from protocol_mvc.methods.base import (
 )
 from protocol_mvc.nn.network import CodeNetwork, Codes
 from protocol_mvc.runtime import draw_seed
-from protocol_mvc.training import Losses, Stage
+from protocol_mvc.stages import Losses, Stage
 
 MOST_ROWS = 2000  # for the discrepancy, which looks at all pairs of them
 MASKED = 0.3  # share of the entries that a masked view lacks

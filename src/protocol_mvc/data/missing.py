@@ -1,0 +1,25 @@
+"""Hide views of samples, to see how a method does without them."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from protocol_mvc.data.views import Views
+
+__all__ = ["hide_views"]
+
+
+def hide_views(views: Views, share: float, seed: int = 0) -> Views:
+    """Return the same data with about this share of the views of samples declared missing, at random.
+
+    Every sample keeps at least one of the views it has.
+
+    Raises:
+        ValueError: If the share is not from 0 to 1.
+    """
+    if not 0 <= share <= 1:
+        raise ValueError(f"Share of missing views is {share}: give a number from 0 to 1.")
+    chance = np.random.default_rng(seed).random(views.mask.shape)
+    chance[~views.mask] = -1
+    kept = chance == chance.max(axis=1, keepdims=True)  # the one to be hidden last
+    return replace(views, mask=views.mask & ((chance >= share) | kept))
