@@ -10,7 +10,6 @@ from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
 from tests.examples import Labels, blobs
 
 from protocol_mvc.assignment import (
-    LOST,
     MICRO_PER_CLUSTER,
     REPEATS,
     SUPPORT,
@@ -238,18 +237,18 @@ def test_the_most_agreed_is_the_medoid(seed: int, count: int, k: int):
 @given(st.integers(2, 40), st.integers(1, 12), st.integers(0, 5))
 def test_compact_features_keep_lengths_and_angles(n: int, d: int, seed: int):
     x = np.random.default_rng(seed).normal(size=(n, d))
-    z = compact(x)
+    z = compact(x, 0.01)
     assert 1 <= z.shape[1] <= d
     whole = (x**2).sum()
-    assert -1e-9 < 1 - (z**2).sum() / whole <= LOST + 1e-9
-    assert np.abs(x @ x.T - z @ z.T).max() <= LOST * whole + 1e-9
+    assert -1e-9 < 1 - (z**2).sum() / whole <= 0.01 + 1e-9
+    assert np.abs(x @ x.T - z @ z.T).max() <= 0.01 * whole + 1e-9
 
 
 def test_features_of_few_directions_become_narrow():
     rng = np.random.default_rng(0)
     x = rng.normal(size=(50, 2)) @ rng.normal(size=(2, 30))
-    assert compact(x).shape[1] <= 2
-    assert np.isfinite(compact(np.zeros((4, 3)))).all()
+    assert compact(x, 0.01).shape[1] <= 2
+    assert np.isfinite(compact(np.zeros((4, 3)), 0.01)).all()
 
 
 @given(st.permutations(range(4)), st.integers(0, 2**32))

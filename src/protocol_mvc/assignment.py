@@ -23,7 +23,6 @@ MICRO_PER_CLUSTER = (3, 4, 6, 8)  # micro-clusters per cluster; each gives candi
 REPEATS = 2  # of the micro-clusters of every size: more candidates make agreement mean more
 NEIGHBOURS = 15
 SUPPORT = 5  # samples that make a cluster believable
-LOST = 0.01  # part of the squared length of features that K-means goes without
 MOST_ROWS = 5000  # rows in the neighbour graph; the others follow their micro-cluster
 
 
@@ -102,12 +101,17 @@ def agreement(assignments: list[Labels]) -> Features:
     return shared.round(12)  # equal ones stay equal, in whatever order they were summed
 
 
-def candidates(x: Features, n_clusters: int, seed: int, n_views: int = 1) -> Iterator[Labels]:
-    """Assignments by micro-clusters of several sizes, each joined along neighbour graphs and by linkage."""
+def candidates(
+    x: Features, n_clusters: int, seed: int, n_views: int = 1, *, lost: float = 0.0
+) -> Iterator[Labels]:
+    """Assignments by micro-clusters of several sizes, each joined along neighbour graphs and by linkage.
+
+    They are made in fewer dimensions, if some part of the features may be `lost`.
+    """
     rng = np.random.default_rng(seed)
     sample = np.sort(rng.permutation(len(x))[:MOST_ROWS])
     graphs = _graphs(x[sample], n_views)
-    x = compact(x)
+    x = compact(x, lost) if lost else x
     for factor in MICRO_PER_CLUSTER * REPEATS:
         n_micro = min(factor * n_clusters, len(x))
         if n_micro <= n_clusters:
@@ -122,14 +126,14 @@ def candidates(x: Features, n_clusters: int, seed: int, n_views: int = 1) -> Ite
         yield _join_by_linkage(centers, n_clusters)[micro]
 
 
-def compact(x: Features) -> Features:
-    """The rows turned, so that few columns hold nearly all of their squared length; the others are left out.
+def compact(x: Features, lost: float) -> Features:
+    """The rows turned, so that few columns hold all but a lost part of their squared length.
 
     Distances and angles hardly change, and K-means takes a fraction of the time.
     """
     power, axes = np.linalg.eigh((x.T @ x).astype(np.float64))  # ascending
-    lost = np.searchsorted(np.cumsum(power), LOST * power.sum())
-    return x @ axes[:, min(int(lost), x.shape[1] - 1) :].astype(x.dtype)
+    least = int(np.searchsorted(np.cumsum(power), lost * power.sum()))
+    return x @ axes[:, min(least, x.shape[1] - 1) :].astype(x.dtype)
 
 
 def _graphs(x: Features, n_views: int) -> list[Edges]:

@@ -29,8 +29,8 @@ COMPONENTS = 50  # of a view, in which its items are compared
 WORDS_OF_FEATURES = (4, 8, 12)  # per cluster; each gives explanations of its own
 SMOOTHING = 0.1  # of every count of words
 MOST_STEPS, TOLERANCE = 100, 1e-6  # of expectation maximisation, in nats a sample
-MOST_MENDS = 10
-MOST_JOINS = 5  # of two clusters, that are tried after a cut
+MOST_MENDS, MOST_JOINS = 10, 5  # joins of two clusters are tried after a cut
+LOST = 0.01  # part of the features that suggestions go without
 
 
 def perceive(
@@ -57,7 +57,7 @@ def perceive(
         plain: whether the data suggest assignments as well, if they are of all samples.
     """
     shown = words(views, mask[rows], WORDS_PER_CLUSTER * n_clusters, seed)
-    found = list(assignment.candidates(np.hstack(features), n_clusters, seed, len(features)))
+    found = list(assignment.candidates(np.hstack(features), n_clusters, seed, len(features), lost=LOST))
     found.extend(explanations(features, mask, n_clusters, seed))
     if plain and len(rows) == len(mask):
         found.extend(plain_suggestions(views, rows, n_clusters, seed))
@@ -70,7 +70,7 @@ def perceive(
 def plain_suggestions(views: Sequence[Features], rows: Labels, k: int, seed: int) -> Iterator[Labels]:
     """Assignments by the data as they are, in case that little was learned of rare groups yet."""
     whole = np.hstack([x / (np.linalg.norm(x) or 1.0) for x in (_reduced(x, seed) for x in views)])
-    return assignment.candidates(whole[np.argsort(rows)], k, seed)
+    return assignment.candidates(whole[np.argsort(rows)], k, seed, lost=LOST)
 
 
 def words(views: Sequence[Features], mask: Mask, n_words: int, seed: int) -> Labels:

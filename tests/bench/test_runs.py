@@ -167,3 +167,12 @@ def test_a_real_run_records_its_stages(monkeypatch, tmp_path):
     assert found["config"] == methods.config_of("protocol", QUICK)
     assert found["n_iter"] == QUICK["reconstruct_length"] + QUICK["align_length"] + QUICK["rebalance_length"]
     assert len(found["stages"]) == 3
+
+
+def test_records_from_before_a_field_was_there_count_as_having_todays():
+    config = methods.config_of("protocol")
+    before = {name: value for name, value in config.items() if name not in runs.ADDED}
+    assert before != config
+    assert runs.config_in({"method": "protocol", "config": before}) == config
+    other = before | {"most_rows": 5}
+    assert runs.config_in({"method": "protocol", "config": other}) == other

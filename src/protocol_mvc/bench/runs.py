@@ -17,6 +17,8 @@ from protocol_mvc.data import data_hash, hide_views, load
 
 Labels = npt.NDArray[np.int64]
 
+ADDED = ("most_rows",)  # fields of configs that earlier records lack; no data set of theirs has so many rows
+
 
 class Unit(NamedTuple):
     """One run: everything that decides its result but the config."""
@@ -91,7 +93,13 @@ def is_run(record: Record) -> bool:
 
 def is_current(record: Record) -> bool:
     """Whether a run of today would use the config of the record; the oldest records do not tell theirs."""
-    return bool(record.get("config", {}) == config_of(record["method"]))
+    return config_in(record) == config_of(record["method"])
+
+
+def config_in(record: Record) -> dict[str, Any]:
+    """The config of a record, with the fields that came later and change nothing for earlier runs."""
+    later = {name: value for name, value in config_of(record["method"]).items() if name in ADDED}
+    return {**later, **record.get("config", {})}
 
 
 def key(record: Record) -> Unit:
@@ -142,5 +150,5 @@ def _is(record: Record, unit: Unit, config: Fields, study: str | None) -> bool:
         is_run(record)
         and key(record) == unit
         and record.get("study") == study
-        and record.get("config", {}) == config
+        and config_in(record) == config
     )

@@ -8,7 +8,7 @@ from protocol_mvc.bench import tables
 from protocol_mvc.bench.method_tables import gaps
 from protocol_mvc.bench.methods import config_of
 from protocol_mvc.bench.records import Record
-from protocol_mvc.bench.runs import Unit, is_run, key
+from protocol_mvc.bench.runs import Unit, config_in, is_run, key
 from protocol_mvc.bench.studies import CHOICES, GRIDS
 from protocol_mvc.bench.tables import NONE, Row, Section, Table, newest, sources
 from protocol_mvc.report import Group, grouped, ratio_text, spread
@@ -99,7 +99,7 @@ def _of_choice(records: Iterable[Record], name: str) -> list[Record]:
     latest: dict[Unit, Record] = {}
     for record in records:
         chosen = is_run(record) and record.get("study") == "choices"
-        if chosen and record["config"] == config_of(record["method"], CHOICES[name]):
+        if chosen and config_in(record) == config_of(record["method"], CHOICES[name]):
             latest[key(record)] = {**record, "choice": name}
     return list(latest.values())
 
@@ -182,7 +182,7 @@ def _on_grid(records: Iterable[Record], name: str) -> list[Record]:
 
 def _differs_by(record: Record, name: str) -> bool:
     changed = {field: record["config"].get(field) for field in GRIDS[name]}
-    return bool(record["config"] == config_of(record["method"]) | changed)
+    return config_in(record) == config_of(record["method"]) | changed
 
 
 def _cell(record: Record, name: str) -> Row:
