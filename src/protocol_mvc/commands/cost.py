@@ -12,7 +12,8 @@ from protocol_mvc.commands.look import stored_bytes
 from protocol_mvc.data.checks import is_sparse
 from protocol_mvc.data.views import Views
 from protocol_mvc.presets import own_if_auto
-from protocol_mvc.training import DivergenceError, Stage, train
+from protocol_mvc.stages import Stage
+from protocol_mvc.training import DivergenceError, train
 
 TRIAL_ROWS, TRIAL_STEPS, TRIAL_EPOCHS = 2048, 3, 2  # two epochs show both ends of a stage
 
