@@ -114,7 +114,7 @@ class MultiViewClusterer(TransformerMixin, ClusterMixin, BaseEstimator):
         return self._proba(self._infer(X, features=False))
 
     def transform(self, X: Any) -> Floats:
-        """Features (n, V x width) of each sample, unit norm per view; absent views get the others' mean."""
+        """Features (n, width) of each sample, mostly V blocks; absent views get the others' mean."""
         return self._infer(X).embedding.numpy()
 
     def fit_transform(self, X: Any, y: Any = None, **params: Any) -> Floats:

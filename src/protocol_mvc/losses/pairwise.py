@@ -39,6 +39,5 @@ def robust_contrast(
 
 def _within(x: Tensor, radius: float) -> Tensor:
     longest = math.sqrt(radius)
-    length = torch.linalg.vector_norm(x, dim=1, keepdim=True)
-    within: Tensor = x * (longest / length.clamp_min(longest))
-    return within
+    length: Tensor = torch.linalg.vector_norm(x, dim=1, keepdim=True)
+    return x * longest / length.clamp_min(longest)
