@@ -3,11 +3,23 @@
 import numpy as np
 import pytest
 import torch
-from tests.examples import source
+from tests.examples import blobs, source, with_gaps
+from tests.losses.known import QA, QB
 from torch import nn
 
+from protocol_mvc.data import as_views
 from protocol_mvc.data.batches import BLOCK
-from protocol_mvc.methods.base import Inferred, infer_all
+from protocol_mvc.losses.clustering import inequality
+from protocol_mvc.losses.contrastive import class_contrast
+from protocol_mvc.methods.base import (
+    Inferred,
+    check_whole,
+    collect,
+    evaluating,
+    infer_all,
+    label_agreement,
+    side_by_side,
+)
 
 
 class Echo(nn.Module):
@@ -44,3 +56,51 @@ def test_inference_keeps_no_gradient():
     inferred = infer_all(Linear(), source(np.ones((3, 2))))
     assert not inferred.embedding.requires_grad
     assert not inferred.log_proba.requires_grad
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_a_look_leaves_the_mode_as_it_was(training: bool):
+    module = nn.Sequential(nn.Dropout()).train(training)
+    with evaluating(module):
+        assert not module.training
+        assert not module[0].training
+    assert module.training == module[0].training == training
+    with pytest.raises(KeyboardInterrupt), evaluating(module):
+        raise KeyboardInterrupt
+    assert module[0].training == training
+
+
+def test_inference_is_without_dropout():
+    drop = nn.Dropout(0.5)
+    data = source(np.ones((40, 3)), batch_size=8)
+    (found,) = collect(drop, data, lambda batch: [drop(batch.views[0] + 1)])
+    assert (found == found[0]).all()
+    assert drop.training
+
+
+@pytest.mark.parametrize("own", [True, False])
+def test_labels_agree_by_pairs(own: bool):
+    losses = label_agreement([QA, QB, QA], 0.5, 0.7, own_negatives=own)
+    pairs = [(QA, QB), (QA, QA), (QB, QA)]
+    label = sum(class_contrast(a, b, temperature=0.5, own_negatives=own).item() for a, b in pairs)
+    balance = 0.7 * sum((inequality(a) + inequality(b)).item() for a, b in pairs)
+    assert losses["label"].item() == pytest.approx(label)
+    assert losses["balance"].item() == pytest.approx(balance)
+    assert label_agreement([QA], 0.5, 0.7) == {}
+
+
+def test_an_absent_view_is_the_mean_of_the_others():
+    h = [torch.tensor([[1.0], [2.0]]), torch.tensor([[3.0], [9.0]]), torch.tensor([[5.0], [4.0]])]
+    assert side_by_side(h, None).tolist() == [[1, 3, 5], [2, 9, 4]]
+    present = torch.tensor([[True, True, True], [True, False, True]])
+    assert side_by_side(h, present).tolist() == [[1, 3, 5], [2, 3, 4]]
+
+
+def test_samples_that_lack_views_are_counted_in_the_refusal():
+    views = as_views(with_gaps(blobs()[0]))
+    check_whole(views, type("Any", (), {"incomplete": True}), "X")
+    whole = type("Whole", (), {"incomplete": False})
+    check_whole(as_views(blobs()[0]), whole, "X")
+    share = f"{1 - views.mask.mean():.1%}"
+    with pytest.raises(ValueError, match=f"X needs all views of every sample, but {share} are missing"):
+        check_whole(views, whole, "X")

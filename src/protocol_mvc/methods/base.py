@@ -132,6 +132,11 @@ class CodeMethod(DeepMethod):
         """The error of the reconstructions."""
         return reconstruction(batch, self.network.reconstruct(batch.views))
 
+    def infer(self, batch: Batch) -> Inferred:
+        """The features of the views that are there, and the mean of their predictions."""
+        codes, here = self.network.encode(batch.views), batch.present
+        return Inferred(side_by_side(codes.h, here), log_mean(codes.logits, here))
+
 
 class KMeansMethod(CodeMethod):
     """A method that ends with K-means on the features that a subclass gives in `embed`."""

@@ -10,20 +10,8 @@ from torch import Tensor
 from protocol_mvc import assignment
 from protocol_mvc.data.batches import Batch, Source
 from protocol_mvc.losses.contrastive import paired_contrast
-from protocol_mvc.methods.base import (
-    AutoencoderConfig,
-    CodeMethod,
-    Count,
-    Inferred,
-    NotNegative,
-    Positive,
-    Width,
-    collect,
-    label_agreement,
-    log_mean,
-    reconstruction,
-    sum_of,
-)
+from protocol_mvc.methods import base
+from protocol_mvc.methods.base import Count, NotNegative, Positive, Width, collect, sum_of
 from protocol_mvc.nn.heads import centers_of
 from protocol_mvc.nn.network import SharedHeads
 from protocol_mvc.runtime import draw_seed
@@ -31,7 +19,7 @@ from protocol_mvc.stages import Losses, Stage
 from protocol_mvc.transport import solve
 
 
-class CsotConfig(AutoencoderConfig):
+class CsotConfig(base.AutoencoderConfig):
     """Every choice of CSOT."""
 
     reconstruct_length: Count = 1  #: epochs
@@ -51,7 +39,7 @@ class CsotConfig(AutoencoderConfig):
 PRESETS = {"default": CsotConfig(), "published": CsotConfig(kmeans_starts=100, match_prototypes=False)}
 
 
-class Csot(CodeMethod):
+class Csot(base.CodeMethod):
     """Common semantics by optimal transport."""
 
     def __init__(self, config: CsotConfig, dims: list[int], n_clusters: int) -> None:
@@ -78,7 +66,7 @@ class Csot(CodeMethod):
 
     def _means(self, batch: Batch) -> tuple[Tensor, Tensor]:
         codes = self.network.encode(batch.views)
-        return torch.stack(codes.h).mean(0), log_mean(codes.logits, None)
+        return torch.stack(codes.h).mean(0), base.log_mean(codes.logits, None)
 
     def contrast(self, batch: Batch, progress: float, prototypes: Tensor) -> Losses:
         """Labels follow the transport and agree between views; sure samples are contrasted less."""
@@ -86,7 +74,7 @@ class Csot(CodeMethod):
         codes, x_hat = self.network(batch.views)
         p = [x.softmax(1) for x in codes.logits]
         shares = [self.transport(h, prototypes) for h in codes.h]
-        losses = label_agreement(p, c.temperature, c.balance_weight)
+        losses = base.label_agreement(p, c.temperature, c.balance_weight)
         losses["semantic"] = sum_of(self._follow(*pair) for pair in zip(p, shares, strict=True))
         losses = {name: c.semantic_weight * value for name, value in losses.items()}
         doubts = [1 - share.max(1).values for share in shares]
@@ -96,7 +84,7 @@ class Csot(CodeMethod):
                 paired_contrast(a, b, temperature=c.temperature, weight=torch.cat([i, j]))
                 for (a, i), (b, j) in pairs
             )
-        return losses | reconstruction(batch, x_hat)
+        return losses | base.reconstruction(batch, x_hat)
 
     @torch.no_grad()
     def transport(self, h: Tensor, prototypes: Tensor) -> Tensor:
@@ -109,8 +97,3 @@ class Csot(CodeMethod):
         if self.config.semantic_loss == "product":
             return (known - share * p).mean()
         return (known - share * p.clamp_min(1e-8).log()).sum(1).mean()
-
-    def infer(self, batch: Batch) -> Inferred:
-        """The features of all views, and the mean of their predictions."""
-        codes = self.network.encode(batch.views)
-        return Inferred(torch.cat(codes.h, dim=1), log_mean(codes.logits, batch.present))

@@ -135,11 +135,6 @@ class Dsimvc(base.CodeMethod):
         pull = sum_of((x * slope).sum() for x, slope in zip(own, slopes, strict=True))
         return pull + (after - pull).detach()  # the value is that of the loss, the slope is its own
 
-    def infer(self, batch: Batch) -> base.Inferred:
-        """The features of the views that are there, and the mean of their predictions."""
-        codes, here = self(batch.views), batch.present
-        return base.Inferred(base.side_by_side(codes.h, here), base.log_mean(codes.logits, here))
-
 
 def _is_complete(source: Source) -> Tensor:
     return torch.from_numpy(source.views.mask).all(1)

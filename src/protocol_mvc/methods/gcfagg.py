@@ -9,21 +9,14 @@ from torch.nn import functional
 
 from protocol_mvc.data.batches import Batch, Source
 from protocol_mvc.losses.contrastive import paired_contrast
-from protocol_mvc.methods.base import (
-    Count,
-    KMeansConfig,
-    KMeansMethod,
-    Positive,
-    Width,
-    reconstruction,
-    sum_of,
-)
+from protocol_mvc.methods import base
+from protocol_mvc.methods.base import Count, Positive, Width, sum_of
 from protocol_mvc.nn.fusion import TwiceNormedAttention
 from protocol_mvc.nn.network import CodeNetwork, Codes
 from protocol_mvc.stages import Losses, Stage
 
 
-class GcfAggConfig(KMeansConfig):
+class GcfAggConfig(base.KMeansConfig):
     """Every choice of GCFAggMVC; the defaults are the published values."""
 
     feedforward: Width = 256  #: inside the attention block
@@ -57,7 +50,7 @@ class AttentiveNetwork(CodeNetwork):
         return functional.normalize(self.project_consensus(fused)), s
 
 
-class GcfAgg(KMeansMethod):
+class GcfAgg(base.KMeansMethod):
     """Global and cross-view feature aggregation."""
 
     network: AttentiveNetwork
@@ -81,7 +74,7 @@ class GcfAgg(KMeansMethod):
         consensus, s = self.network.fuse(codes.z)
         near: dict[str, Any] = {"temperature": self.config.temperature, "attenuate": 1 - s}
         feature = sum_of(paired_contrast(h, consensus, **near) for h in codes.h)
-        return {"feature": feature} | reconstruction(batch, x_hat)
+        return {"feature": feature} | base.reconstruction(batch, x_hat)
 
     @torch.no_grad()
     def read_out(self, source: Source, generator: torch.Generator) -> None:

@@ -11,26 +11,14 @@ from torch.nn import functional
 from protocol_mvc import assignment
 from protocol_mvc.data.batches import Batch, Source
 from protocol_mvc.losses.contrastive import paired_contrast
-from protocol_mvc.methods.base import (
-    AutoencoderConfig,
-    CodeMethod,
-    Count,
-    Inferred,
-    NotNegative,
-    Positive,
-    collect,
-    infer_all,
-    label_agreement,
-    log_mean,
-    reconstruction,
-    sum_of,
-)
+from protocol_mvc.methods import base
+from protocol_mvc.methods.base import Count, NotNegative, Positive, collect, sum_of
 from protocol_mvc.nn.network import SharedHeads
 from protocol_mvc.runtime import draw_seed
 from protocol_mvc.stages import Losses, Stage
 
 
-class MflvcConfig(AutoencoderConfig):
+class MflvcConfig(base.AutoencoderConfig):
     """Every choice of MFLVC; the defaults are the published values."""
 
     contrast_length: Count = 50  #: epochs
@@ -44,7 +32,7 @@ class MflvcConfig(AutoencoderConfig):
 PRESETS = {"default": MflvcConfig()}
 
 
-class Mflvc(CodeMethod):
+class Mflvc(base.CodeMethod):
     """Features and labels of every view in spaces of their own, on top of its codes."""
 
     def __init__(self, config: MflvcConfig, dims: list[int], n_clusters: int) -> None:
@@ -68,14 +56,14 @@ class Mflvc(CodeMethod):
         c = self.config
         codes, x_hat = self.network(batch.views)
         p, pairs = [x.softmax(1) for x in codes.logits], list(combinations(codes.h, 2))
-        losses = label_agreement(p, c.temperature_label, c.balance_weight)
+        losses = base.label_agreement(p, c.temperature_label, c.balance_weight)
         if pairs:
             losses["feature"] = sum_of(paired_contrast(*h, temperature=c.temperature_feature) for h in pairs)
-        return losses | reconstruction(batch, x_hat)
+        return losses | base.reconstruction(batch, x_hat)
 
     def group(self, source: Source, generator: torch.Generator) -> Tensor:
         """K-means of the features of each view, columns scaled to [0, 1]: (n, V), found once."""
-        features = np.split(infer_all(self, source).embedding.numpy(), self.n_views, axis=1)
+        features = np.split(base.infer_all(self, source).embedding.numpy(), self.n_views, axis=1)
         k, starts = self.n_clusters, self.config.kmeans_starts
         found = [assignment.kmeans(minmax_scale(h), k, draw_seed(generator), starts) for h in features]
         return torch.from_numpy(np.stack(found, axis=1))
@@ -93,8 +81,3 @@ class Mflvc(CodeMethod):
             logits = [x.softmax(1) for x in logits]
         target = labels[batch.rows].to(logits[0].device)
         return {"matched": sum_of(functional.cross_entropy(x, target[:, v]) for v, x in enumerate(logits))}
-
-    def infer(self, batch: Batch) -> Inferred:
-        """The features of all views, and the mean of their predictions."""
-        codes = self.network.encode(batch.views)
-        return Inferred(torch.cat(codes.h, dim=1), log_mean(codes.logits, batch.present))

@@ -14,17 +14,8 @@ from protocol_mvc.data.batches import Batch, Source
 from protocol_mvc.losses.contrastive import paired_contrast
 from protocol_mvc.losses.divergence import jensen_shannon, mean_discrepancy
 from protocol_mvc.losses.pairwise import robust_contrast, spectral_contrast
-from protocol_mvc.methods.base import (
-    Count,
-    KMeansConfig,
-    KMeansMethod,
-    NotNegative,
-    Positive,
-    Width,
-    collect,
-    reconstruction,
-    sum_of,
-)
+from protocol_mvc.methods import base
+from protocol_mvc.methods.base import Count, NotNegative, Positive, Width, collect, sum_of
 from protocol_mvc.nn.network import CodeNetwork, Codes
 from protocol_mvc.runtime import draw_seed
 from protocol_mvc.stages import Losses, Stage
@@ -33,7 +24,7 @@ MOST_ROWS = 2000  # for the discrepancy, which looks at all pairs of them
 MASKED = 0.3  # share of the entries that a masked view lacks
 
 
-class SemConfig(KMeansConfig):
+class SemConfig(base.KMeansConfig):
     """Every choice of SEM; the defaults are the published values."""
 
     reconstruct_length: Count = 100  #: epochs
@@ -70,7 +61,7 @@ class Context(NamedTuple):
     generator: torch.Generator  # of the noise
 
 
-class Sem(KMeansMethod):
+class Sem(base.KMeansMethod):
     """Self-weighted multi-view contrast with reconstruction."""
 
     def __init__(self, config: SemConfig, dims: list[int], n_clusters: int) -> None:
@@ -107,7 +98,7 @@ class Sem(KMeansMethod):
     def reconstruct(self, batch: Batch, progress: float, context: Context) -> Losses:
         """The clean views from what they were made into."""
         given = self._corrupted(batch.views, context.generator)
-        return reconstruction(batch, self.network.reconstruct(given))
+        return base.reconstruction(batch, self.network.reconstruct(given))
 
     def contrast(self, batch: Batch, progress: float, context: Context) -> Losses:
         """All ordered pairs of views, a view with itself among them, by their weights."""
@@ -118,7 +109,7 @@ class Sem(KMeansMethod):
             (1 + (v != w)) * context.weights[v, w] * self._pair(codes.h[v], codes.h[w]) for v, w in pairs
         )
         clean = c.corrupt == "nothing"
-        error = reconstruction(batch, x_hat) if clean else self.reconstruct(batch, progress, context)
+        error = base.reconstruction(batch, x_hat) if clean else self.reconstruct(batch, progress, context)
         return {"feature": feature, "reconstruction": c.reconstruction_weight * error["reconstruction"]}
 
     def _pair(self, a: Tensor, b: Tensor) -> Tensor:
