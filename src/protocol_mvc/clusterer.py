@@ -85,19 +85,18 @@ class MultiViewClusterer(TransformerMixin, ClusterMixin, BaseEstimator):
         validate_data(copy(self), X if self._is_table(X) else views, skip_check_array=True)  # names, early
         kept = None if checkpoint is None else Checkpoint(checkpoint, identity(self, views))
         method, source, generator = self._set_up(views, kept)
-        stages = method.stages()
-        with progress_bar(sum(stage.epochs for stage in stages), visible=self.verbose > 0) as advance:
+        stages, visible = method.stages(), self.verbose > 0
+        with progress_bar(sum(stage.epochs for stage in stages), visible=visible) as advance:
             tell = (lambda epoch: advance(epoch.stage), lambda stage: advance(stage.name, stage.epochs))
             history = train(method, stages, source, generator, *tell, kept)
-        # Only now: a fit that failed leaves the estimator as it was.
-        self.data_hash_ = data_hash(views)
+        self.data_hash_ = data_hash(views)  # only now: a fit that failed leaves the estimator as it was
         validate_data(self, X if self._is_table(X) else views, reset=True, skip_check_array=True)
         self.method_ = method.eval().requires_grad_(False)
         self._config, self.seed_ = resolve_config(self.config, self._presets), generator.initial_seed()
         self.scalings_, self.view_names_, self._dims = source.scalings, views.names, views.dims
         self._columns, self.sample_ids_ = dict(zip(views.names, views.columns, strict=False)), views.ids
-        inferred = infer_all(self.method_, source, features=len(views) <= MOST_EMBEDDED)
-        self._describe(inferred, history, source.device)
+        few = len(views) <= MOST_EMBEDDED
+        self._describe(infer_all(self.method_, source, features=few), history, source.device)
         warn_of(too_small(self.cluster_sizes_))
         return self
 
@@ -224,7 +223,8 @@ class MultiViewClusterer(TransformerMixin, ClusterMixin, BaseEstimator):
             raise ValueError("X has 0 samples: give at least one row to predict.")
         views = views.select(self.view_names_, self._dims)
         check_able(views, self._method, type(self).__name__)
-        blocks = Source(views, self.scalings_, batch_size=BLOCK, device=self.method_.prior.device)
+        device = next(self.method_.parameters()).device
+        blocks = Source(views, self.scalings_, batch_size=BLOCK, device=device)
         return infer_all(self.method_, blocks, features=features)
 
     def _proba(self, inferred: Inferred) -> Floats:

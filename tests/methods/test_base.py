@@ -13,13 +13,13 @@ from protocol_mvc.losses.clustering import inequality
 from protocol_mvc.losses.contrastive import class_contrast
 from protocol_mvc.methods.base import (
     Inferred,
-    check_whole,
+    check_able,
     collect,
-    evaluating,
     infer_all,
     label_agreement,
     side_by_side,
 )
+from protocol_mvc.nn.seeded import evaluating
 
 
 class Echo(nn.Module):
@@ -98,9 +98,9 @@ def test_an_absent_view_is_the_mean_of_the_others():
 
 def test_samples_that_lack_views_are_counted_in_the_refusal():
     views = as_views(with_gaps(blobs()[0]))
-    check_whole(views, type("Any", (), {"incomplete": True}), "X")
+    check_able(views, type("Any", (), {"incomplete": True}), "X")
     whole = type("Whole", (), {"incomplete": False})
-    check_whole(as_views(blobs()[0]), whole, "X")
+    check_able(as_views(blobs()[0]), whole, "X")
     share = f"{1 - views.mask.mean():.1%}"
     with pytest.raises(ValueError, match=f"X needs all views of every sample, but {share} are missing"):
-        check_whole(views, whole, "X")
+        check_able(views, whole, "X")

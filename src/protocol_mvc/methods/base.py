@@ -1,7 +1,6 @@
 """What every method offers to the estimator, and what most of them share."""
 
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from functools import partial
 from itertools import combinations
 from typing import Annotated, Any, ClassVar, NamedTuple, Protocol
@@ -19,6 +18,7 @@ from protocol_mvc.losses.contrastive import class_contrast
 from protocol_mvc.losses.reconstruction import squared_error
 from protocol_mvc.nn.heads import centers_of, log_closeness
 from protocol_mvc.nn.network import CodeNetwork, rows_of
+from protocol_mvc.nn.seeded import evaluating
 from protocol_mvc.runtime import draw_seed
 from protocol_mvc.stages import Losses, Stage
 
@@ -196,17 +196,6 @@ def collect(module: nn.Module, source: Source, give: Callable[[Batch], Iterable[
             parts = [[x[:0].cpu() for x in give(source.take(torch.tensor([0])))]]
     whole = [torch.cat(column) for column in zip(*parts, strict=True)]
     return [(gather(x) if source.shared else x)[: len(source)] for x in whole]
-
-
-@contextmanager
-def evaluating(module: nn.Module) -> Iterator[None]:
-    """Without dropout or batch statistics, for a while."""
-    before = module.training
-    module.eval()
-    try:
-        yield
-    finally:
-        module.train(before)
 
 
 def reconstruction(batch: Batch, x_hat: list[Tensor]) -> Losses:

@@ -15,11 +15,10 @@ from protocol_mvc.methods.base import (
     MethodConfig,
     Positive,
     Width,
-    evaluating,
     sum_of,
 )
 from protocol_mvc.nn.dense import Clustered, FusionNetwork
-from protocol_mvc.nn.seeded import build
+from protocol_mvc.nn.seeded import build, evaluating
 from protocol_mvc.stages import Losses, Stage
 
 

@@ -1,7 +1,8 @@
 """Networks whose every random number comes from a generator of ours, never from torch's global one."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TypeVar
 
 import torch
@@ -36,6 +37,17 @@ def _initialise(part: nn.Module, generator: torch.Generator) -> None:
         nn.init.uniform_(part.bias, -bound, bound, generator=generator)
     elif isinstance(part, nn.MultiheadAttention):
         nn.init.xavier_uniform_(part.in_proj_weight, generator=generator)
+
+
+@contextmanager
+def evaluating(module: nn.Module) -> Iterator[None]:
+    """Without dropout or batch statistics, for a while."""
+    before = module.training
+    module.eval()
+    try:
+        yield
+    finally:
+        module.train(before)
 
 
 class Seeded(nn.Module):
