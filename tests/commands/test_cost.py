@@ -3,9 +3,11 @@
 import numpy as np
 import pytest
 from tests.examples import TINY, TINY_PAPER, blobs, tiny
+from tests.methods.small import small
 
 from protocol_mvc.commands import cost
 from protocol_mvc.data import as_views
+from protocol_mvc.estimator import ESTIMATORS
 from protocol_mvc.stages import Stage
 from protocol_mvc.training import DivergenceError
 
@@ -18,6 +20,13 @@ def test_a_fit_costs_time_and_memory(config):
     assert found.seconds is not None
     assert 0 < found.seconds < 60
     assert found.n_bytes > sum(view.nbytes for view in VIEWS)
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_every_method_has_its_cost(name: str):
+    found = cost.cost(as_views(VIEWS), small(name))
+    assert found.seconds is not None
+    assert 0 < found.seconds < 60
 
 
 def test_memory_grows_with_the_samples():
