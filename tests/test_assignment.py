@@ -18,6 +18,7 @@ from protocol_mvc.assignment import (
     agreement,
     candidates,
     compact,
+    components,
     kmeans,
     most_agreed,
     perceive,
@@ -260,3 +261,15 @@ def test_clusters_get_their_names_back(order, seed):
 def test_names_are_those_of_most_members():
     labels, reference = np.array([0, 0, 0, 1, 1, 2]), np.array([1, 1, 0, 0, 0, 0])
     assert renamed(labels, reference, 3).tolist() == [1, 1, 1, 0, 0, 2]
+
+
+def test_components_are_of_the_samples_that_have_the_view():
+    rng = np.random.default_rng(0)
+    x, mask = rng.normal(size=(60, 70)), np.ones((60, 3), dtype=bool)
+    mask[:20, 0], mask[:, 1] = False, False
+    partly, nowhere, whole = components([x, x, x[:, :4]], mask, 0)
+    assert partly.shape == (60, 40)
+    assert (partly[:20] == 0).all()
+    assert np.allclose(partly[20:].mean(0), 0)
+    assert (nowhere == 0).all()
+    assert np.allclose(np.linalg.norm(whole, axis=1), np.linalg.norm(x[:, :4] - x[:, :4].mean(0), axis=1))

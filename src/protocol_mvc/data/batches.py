@@ -33,6 +33,7 @@ class Source:
         batch_size: most samples of a shuffled batch.
         device: where batches go.
         shared: whether the processes that there are, all having the same data, share the work.
+        drawn_anew: whether these are samples of larger data that no other stage may have seen.
     """
 
     def __init__(
@@ -43,10 +44,11 @@ class Source:
         batch_size: int,
         device: torch.device,
         shared: bool = False,
+        drawn_anew: bool = False,
     ) -> None:
         """Keep what is given."""
         self.views, self.scalings, self.device = views, tuple(scalings), device
-        self.batch_size, self.shared = batch_size, shared
+        self.batch_size, self.shared, self.drawn_anew = batch_size, shared, drawn_anew
         self.n_batches = max(1, -(-len(views) // batch_size))
         self._present = None if views.complete else torch.from_numpy(views.mask)
 
@@ -65,6 +67,7 @@ class Source:
             batch_size=self.batch_size,
             device=self.device,
             shared=self.shared,
+            drawn_anew=True,
         )
 
     def shuffled(self, generator: torch.Generator) -> Iterator[Batch]:

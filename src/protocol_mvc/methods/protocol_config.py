@@ -19,14 +19,16 @@ class ProtocolConfig(MethodConfig):
     #: what the classifier sees, H^v or, as in the paper, Z^v
     classify: Literal["feature", "latent"] = "feature"
 
-    reconstruct_length: Count = 30  #: epochs
+    reconstruct_length: Count = 16  #: epochs
     align_length: Count = 12  #: epochs; longer ones learn by heart which items were paired
-    twins_length: Count = 30  #: epochs of more reconstruction in place of alignment; see `align_twins`
+    twins_length: Count = 44  #: epochs of more reconstruction in place of alignment; see `align_twins`
     align_twins: bool = False  #: also where the views show the same items; see `pairing`
     rounds: Count = 2  #: of perceiving and rebalancing
-    rebalance_length: Count = 10  #: epochs of each round
+    rebalance_length: Count = 6  #: epochs of each round
     reconstruct_steps: Width = 8  #: least in an epoch of reconstruction, which sees small data several times
-    most_steps: Width | None = 16  #: in an epoch of any stage, which then sees a part of large data
+    rebalance_steps: Width = 8  #: least in an epoch of rebalancing, likewise
+    most_steps: Width | None = 16  #: in an epoch of stages 1 and 2, which then sees a part of large data
+    most_rebalance_steps: Width | None = 64  #: in an epoch of stage 3, which must learn the rare groups
     most_rows: Width | None = 20_000  #: of large data, drawn at random for each stage
     reconstruct_rate: Positive = 1e-3
     align_rate: Positive = 1e-3
@@ -81,7 +83,9 @@ PRESETS = {
         rounds=1,
         rebalance_length=100,
         reconstruct_steps=1,
+        rebalance_steps=1,
         most_steps=None,
+        most_rebalance_steps=None,
         most_rows=None,
         rebalance_rate=1e-3,
         kl_weight=0.1,

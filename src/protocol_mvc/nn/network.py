@@ -174,6 +174,8 @@ class MultiViewNetwork(CodeNetwork):
         return Fused(g, pieces, u, self.classifier(consensus if self.classify_latent else u))
 
     def codes(self, z: list[Tensor]) -> Codes:
-        """Projections and cosine logits."""
-        h = [functional.normalize(self.project(x)) for x in z]
-        return Codes(z, h, [self.classifier(x) for x in (z if self.classify_latent else h)])
+        """Projections and cosine logits, of all views at once."""
+        x = torch.cat(z)
+        h = functional.normalize(self.project(x))
+        logits = self.classifier(x if self.classify_latent else h)
+        return Codes(z, list(h.chunk(len(z))), list(logits.chunk(len(z))))
