@@ -137,7 +137,7 @@ def styles(n_clusters: int, n_views: int = 2, *, size: int = 120, noise: float =
     return [part / np.linalg.norm(part, axis=1, keepdims=True) for part in parts], truth
 
 
-def components(edges: Edges, n: int) -> Labels:
+def connected_parts(edges: Edges, n: int) -> Labels:
     """The connected parts of a graph of n samples."""
     graph = coo_array((np.ones(len(edges[0])), edges), shape=(n, n))
     return connected_components(graph)[1].astype(np.int64)
@@ -167,7 +167,7 @@ def test_the_order_of_the_views_does_not_matter_to_separated_groups(order: list[
 def test_neighbours_by_each_view_join_what_the_joint_distance_leaves_apart(seed: int):
     parts, truth = styles(5, seed=seed)
     x = np.hstack(parts)
-    joint, each = (components(edges, len(x)) for edges in _graphs(x, 2))
+    joint, each = (connected_parts(edges, len(x)) for edges in _graphs(x, 2))
     assert len(set(joint)) == 4 * 5  # one for every pair of styles of a group
     assert adjusted_rand_score(truth, each) == 1
     assert any(adjusted_rand_score(truth, found) == 1 for found in candidates(x, 5, seed, 2))
