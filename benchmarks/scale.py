@@ -22,6 +22,7 @@ from numpy.lib.format import open_memmap
 from protocol_mvc import PROTOCOL, formats
 from protocol_mvc.bench import provenance
 from protocol_mvc.bench.records import append, now
+from protocol_mvc.commands.cost import cost
 from protocol_mvc.data import Views, data_hash, fit_scalings
 from protocol_mvc.metrics import correct, scores
 
@@ -97,6 +98,7 @@ def measure(folder: Path, mapped: bool, most_rows: int | None) -> None:
         views = Views(tuple(np.array(x) for x in views.arrays), views.names, views.ids, views.mask)
     changes = {} if most_rows is None else {"config__most_rows": most_rows}
     model = PROTOCOL(CLASSES, random_state=0, verbose=1).set_params(**changes)
+    expected = cost(views, model)
     peak, started = Peak(), time.perf_counter()
     peak.start()
     model.fit(views)
@@ -119,6 +121,8 @@ def measure(folder: Path, mapped: bool, most_rows: int | None) -> None:
         "before_bytes": peak.before,
         "peak_bytes": peak.most,
         "seconds": round(seconds, 1),
+        "expected_seconds": expected.seconds,
+        "expected_bytes": expected.n_bytes,
         "passes": passes,
         "stages": stages(model),
         "scores": scores(truth, model.labels_),

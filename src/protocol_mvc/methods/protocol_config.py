@@ -19,12 +19,12 @@ class ProtocolConfig(MethodConfig):
     #: what the classifier sees, H^v or, as in the paper, Z^v
     classify: Literal["feature", "latent"] = "feature"
 
-    reconstruct_length: Count = 16  #: epochs
+    reconstruct_length: Count = 30  #: epochs
     align_length: Count = 12  #: epochs; longer ones learn by heart which items were paired
-    twins_length: Count = 44  #: epochs of more reconstruction in place of alignment; see `align_twins`
+    twins_length: Count = 30  #: epochs of more reconstruction in place of alignment; see `align_twins`
     align_twins: bool = False  #: also where the views show the same items; see `pairing`
     rounds: Count = 2  #: of perceiving and rebalancing
-    rebalance_length: Count = 6  #: epochs of each round
+    rebalance_length: Count = 5  #: epochs of each round
     reconstruct_steps: Width = 8  #: least in an epoch of reconstruction, which sees small data several times
     rebalance_steps: Width = 8  #: least in an epoch of rebalancing, likewise
     most_steps: Width | None = 16  #: in an epoch of stages 1 and 2, which then sees a part of large data
