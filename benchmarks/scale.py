@@ -98,7 +98,6 @@ def measure(folder: Path, mapped: bool, most_rows: int | None) -> None:
         views = Views(tuple(np.array(x) for x in views.arrays), views.names, views.ids, views.mask)
     changes = {} if most_rows is None else {"config__most_rows": most_rows}
     model = PROTOCOL(CLASSES, random_state=0, verbose=1).set_params(**changes)
-    expected = cost(views, model)
     peak, started = Peak(), time.perf_counter()
     peak.start()
     model.fit(views)
@@ -106,6 +105,7 @@ def measure(folder: Path, mapped: bool, most_rows: int | None) -> None:
     peak.over.set()
     peak.join()
     assert truth is not None
+    expected = cost(views, model)
     timed(passes, "scale", lambda: fit_scalings(views))
     digest = timed(passes, "hash", lambda: data_hash(views))
     timed(passes, "predict", lambda: model.predict(views))

@@ -90,20 +90,32 @@ class Source:
         heights, so this is what makes the result for a sample independent of the company it comes in.
         """
         for first in self._mine(torch.arange(0, len(self), BLOCK)).tolist():
-            yield self.take(torch.arange(first, first + BLOCK).clamp_max(len(self) - 1))
+            rows = torch.arange(first, first + BLOCK)
+            if first + BLOCK <= len(self):
+                yield self._batch(rows, self._at_hand, slice(first, first + BLOCK))  # not copied
+            else:
+                yield self.take(rows.clamp_max(len(self) - 1))
 
     def _mine(self, all_of_them: Tensor) -> Tensor:
         return distributed.share(all_of_them) if self.shared else all_of_them
 
     def take(self, rows: Tensor) -> Batch:
         """The named samples."""
-        return self._batch(rows, vars(self).get("_scaled", {}))  # scaled anew unless training has done it
+        return self._batch(rows, self._at_hand)
 
-    def _batch(self, rows: Tensor, scaled: dict[int, Tensor]) -> Batch:
-        views = [
-            (scaled[v][rows] if v in scaled else self._scale(v, rows.numpy())).to(self.device)
+    @property
+    def _at_hand(self) -> dict[int, Tensor]:
+        """The views that need not be scaled anew, since training has done it."""
+        return vars(self).get("_scaled", {})
+
+    def _batch(self, rows: Tensor, scaled: dict[int, Tensor], place: slice | None = None) -> Batch:
+        """The rows, which may lie at one place."""
+        where = rows if place is None else place
+        arrays = (
+            scaled[v][where] if v in scaled else self._scale(v, place or rows.numpy())
             for v in range(self.views.n_views)
-        ]
+        )
+        views = [array.to(self.device) for array in arrays]
         present = None if self._present is None else self._present[rows].to(self.device)
         return Batch(views, rows, present)
 
