@@ -40,7 +40,7 @@ class MultiViewClusterer(TransformerMixin, ClusterMixin, BaseEstimator):
     """What all methods have in common; see `PROTOCOL` for the parameters and attributes.
 
     A subclass names its method, a torch module made of config, dims and number of clusters that offers what
-    `methods.base.Method` says, and its presets, of which one is "default"; and it has a docstring.
+    `methods.base.DeepMethod` does, and its presets, of which one is "default"; and it has a docstring.
     """
 
     _method: ClassVar[type[Any]]

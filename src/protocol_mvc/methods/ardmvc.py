@@ -1,6 +1,6 @@
 """AR-DMVC: clusters that stay what they are when someone perturbs the views; with a mitigator, AR-DMVC-AM."""
 
-from contextlib import nullcontext
+from copy import deepcopy
 from typing import ClassVar
 
 import torch
@@ -11,7 +11,7 @@ from protocol_mvc.losses.adversarial import Box, projected_ascent, smoothed_dive
 from protocol_mvc.losses.selective import mutual_contrast
 from protocol_mvc.methods.base import Count, NotNegative, Positive, Width
 from protocol_mvc.methods.base_ddc import DdcMethod, DeepDdcConfig
-from protocol_mvc.nn.dense import Clustered, frozen_statistics
+from protocol_mvc.nn.dense import Clustered
 from protocol_mvc.stages import Losses, Stage
 
 
@@ -74,13 +74,13 @@ class Ardmvc(DdcMethod):
     ) -> list[Tensor]:
         """Views near the given ones at which the views of a sample seem to have little in common."""
         c = self.config
-        with nullcontext() if c.attack_statistics else frozen_statistics(self.network):
-            return projected_ascent(
-                lambda moved: self.contrast(self.network.encode(moved).z),
-                views,
-                epsilon=c.attack_size,
-                step=c.attack_step,
-                steps=c.attack_steps,
-                boxes=boxes,
-                generator=generator,
-            )
+        victim = self.network if c.attack_statistics else deepcopy(self.network)
+        return projected_ascent(
+            lambda moved: self.contrast(victim.encode(moved).z),
+            views,
+            epsilon=c.attack_size,
+            step=c.attack_step,
+            steps=c.attack_steps,
+            boxes=boxes,
+            generator=generator,
+        )

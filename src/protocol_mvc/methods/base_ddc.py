@@ -56,7 +56,6 @@ class DdcMethod(DeepMethod):
     batch_size: ClassVar[int] = 100
 
     def __init__(self, config: DdcConfig, dims: list[int], n_clusters: int) -> None:
-        """Make the network."""
         super().__init__(config, dims, n_clusters)
         self.dims = dims
         self.network = FusionNetwork(

@@ -17,14 +17,13 @@ from protocol_mvc.losses.pairwise import robust_contrast, spectral_contrast
 from protocol_mvc.methods import base
 from protocol_mvc.methods.base import Count, NotNegative, Positive, Width, collect, sum_of
 from protocol_mvc.nn.network import CodeNetwork, Codes
-from protocol_mvc.runtime import draw_seed
 from protocol_mvc.stages import Losses, Stage
 
 MOST_ROWS = 2000  # for the discrepancy, which looks at all pairs of them
 MASKED = 0.3  # share of the entries that a masked view lacks
 
 
-class SemConfig(base.KMeansConfig):
+class SemConfig(base.AutoencoderConfig):
     """Every choice of SEM; the defaults are the published values."""
 
     reconstruct_length: Count = 100  #: epochs
@@ -45,7 +44,6 @@ class OwnHeads(CodeNetwork):
     """Autoencoders and a feature head for each view."""
 
     def __init__(self, config: SemConfig, dims: list[int]) -> None:
-        """Make the parts."""
         super().__init__(dims, config.hidden, config.latent)
         self.project = nn.ModuleList(nn.Linear(config.latent, config.feature) for _ in dims)
 
@@ -65,7 +63,6 @@ class Sem(base.KMeansMethod):
     """Self-weighted multi-view contrast with reconstruction."""
 
     def __init__(self, config: SemConfig, dims: list[int], n_clusters: int) -> None:
-        """Make the networks."""
         super().__init__(config, dims, n_clusters, config.feature * len(dims))
         self.network = OwnHeads(config, dims)
 
@@ -88,8 +85,8 @@ class Sem(base.KMeansMethod):
         features, c = collect(self, source, give), self.config
         if c.measure == "nmi":
             k = min(c.groups_per_cluster * self.n_clusters, len(source))
-            cut = lambda x: assignment.kmeans(x.numpy(), k, draw_seed(generator), c.kmeans_starts)
-            return torch.from_numpy(assignment.agreement(list(map(cut, features)))).float().expm1()
+            groups = [self.kmeans(x.numpy(), generator, k) for x in features]
+            return torch.from_numpy(assignment.agreement(groups)).float().expm1()
         rows = torch.randperm(len(source), generator=generator)[: MOST_ROWS if c.measure == "mmd" else None]
         apart = jensen_shannon if c.measure == "jsd" else mean_discrepancy
         distance = torch.stack([torch.stack([apart(a[rows], b[rows]) for b in features]) for a in features])
@@ -127,7 +124,3 @@ class Sem(base.KMeansMethod):
         if self.config.corrupt == "noise":
             return [x + torch.randn(x.shape, generator=generator).to(x) for x in views]
         return [x * (torch.rand(x.shape, generator=generator) >= MASKED).to(x) for x in views]
-
-    def embed(self, batch: Batch) -> Tensor:
-        """The features of all views side by side."""
-        return torch.cat(self.network.encode(batch.views).h, dim=1)
