@@ -114,7 +114,7 @@ def test_the_mitigator_is_a_parameter_of_the_estimator(tmp_path):
 
 
 def test_the_mitigator_can_be_set_and_taken_back():
-    model = small("ardmvc").set_params(mitigator=True, config__attack_steps=1)
+    model = ARDMVC(3).set_params(mitigator=True, config__attack_steps=1)
     assert (model.mitigator, model.config.attack_steps, model._settled().mitigator) == (True, 1, True)
     assert not model.set_params(mitigator=False)._settled().mitigator
     assert model.set_params(config="am")._settled() == PRESETS["am"]
