@@ -4,7 +4,7 @@ VENV   ?= .venv
 JOBS   ?= 2
 BIN    := $(VENV)/bin
 
-.PHONY: help demo test test-all test-browser lint type format docs fuzz bench bench-studies bench-report bench-transport check clean
+.PHONY: help demo test test-all test-browser lint type format docs fuzz mutation coverage bench bench-studies bench-report bench-transport check clean
 .NOTPARALLEL: # two pips must not write one environment
 
 help: ## list the verbs
@@ -21,6 +21,9 @@ test: $(VENV)/test.stamp ## the quick tests
 
 test-all: $(VENV)/test.stamp ## the quick and the slow tests
 	$(PYTEST) -m "not browser"
+
+coverage: $(VENV)/test.stamp ## the quick tests, and which branches they leave out; fails below 95 %
+	$(PYTEST) --cov --cov-report=term
 
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 
@@ -44,6 +47,9 @@ docs: $(VENV)/docs.stamp ## the site, build/docs/index.html, from the pages of d
 
 fuzz: $(VENV)/test.stamp ## 20,000 cases of rubbish for all that takes input, recorded; see docs/reliability.md
 	OMP_NUM_THREADS=1 $(BIN)/python -W ignore -m tests.fuzz.campaign $(ARGS)
+
+mutation: $(VENV)/mutation.stamp ## small mistakes in transport and losses: which do the tests not notice?
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.mutation.campaign $(ARGS)
 
 BENCH = $(BIN)/protocol-mvc bench
 

@@ -54,6 +54,33 @@ def test_each_view_has_a_box_of_its_own():
     assert found[0].max() <= 1 < found[1].max()
 
 
+def test_the_start_is_anywhere_within_epsilon():
+    x = [torch.full((4000, 2), 0.5)]
+    (start,) = attack(x, box=(-9.0, 9.0), steps=0)
+    moved = (start - 0.5) / 0.2
+    assert moved.mean().item() == pytest.approx(0, abs=0.05)
+    assert moved.square().mean().item() == pytest.approx(1 / 3, abs=0.03)  # of the uniform distribution
+
+
+def test_a_step_goes_uphill_by_its_length_and_nowhere_where_it_is_flat():
+    x = torch.full((50, 3), 0.5)
+    slope = torch.tensor([2.0, -3.0, 0.0])
+    start, moved = (
+        projected_ascent(
+            lambda x: (x[0] * slope).sum(), [x], epsilon=0.2, step=0.3, steps=steps, boxes=[UNIT],
+            generator=seeded(),
+        )[0]
+        for steps in (0, 1)
+    )  # fmt: skip
+    expected = (start + 0.3 * 0.2 * slope.sign()).clamp(0.3, 0.7)
+    torch.testing.assert_close(moved, expected)
+
+
+def test_every_view_needs_a_box_or_none():
+    with pytest.raises(ValueError, match="argument"):
+        projected_ascent(distance, views(), epsilon=0.2, step=0.2, steps=0, boxes=[UNIT], generator=seeded())
+
+
 def test_the_loss_is_climbed():
     x = views()
     values = [distance(attack(x, steps=steps)).item() for steps in (0, 1, 10)]

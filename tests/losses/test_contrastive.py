@@ -216,6 +216,13 @@ def test_the_contrast_of_clusters_has_its_known_values(temperature: float, own: 
     assert turned.item() == pytest.approx(expected, abs=1e-6)
 
 
+@pytest.mark.parametrize("temperature", [0.5, 2.0])
+def test_the_temperature_sharpens_the_contrast_with_own_negatives(temperature: float):
+    eye = torch.eye(3, dtype=torch.float64)  # the positive has logit 1 / temperature, the two negatives 0
+    found = class_contrast(eye, eye, temperature=temperature, own_negatives=True)
+    assert found.item() == pytest.approx(math.log(1 + 2 * math.exp(-1 / temperature)))
+
+
 @pytest.mark.parametrize("own", [False, True])
 def test_gradient_of_the_contrast_of_clusters(own: bool):
     p, q = (x.clone().requires_grad_() for x in (QA, QB))

@@ -106,6 +106,13 @@ def test_features_that_are_all_the_same_are_no_harm():
     assert slope.isfinite().all()
 
 
+@given(seeds)
+def test_no_samples_are_more_alike_than_equal_ones(seed: int):
+    """Far from the origin rounding makes some squared distances negative."""
+    x = 1000 + torch.randn(20, 3, generator=torch.Generator().manual_seed(seed))
+    assert (gaussian_kernel(x) <= 1).all()
+
+
 def test_closeness_to_corners_by_hand():
     m = closeness_to_corners(torch.tensor([[1.0, 0.0], [0.5, 0.5]]))
     torch.testing.assert_close(m, torch.tensor([[1.0, math.exp(-2)], [math.exp(-0.5)] * 2]))

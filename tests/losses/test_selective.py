@@ -61,6 +61,10 @@ def test_without_a_second_view_or_cluster_there_is_nothing_to_contrast(n_views: 
     loss.backward()  # as any other loss
 
 
+def test_two_clusters_are_enough_for_a_contrast():
+    assert contrast(views(), CLUSTER % 2).item() > 0.01
+
+
 def test_views_that_agree_and_clusters_that_are_apart_cost_little():
     z = functional.one_hot(CLUSTER).double()
     assert contrast([z, z]).item() < 1e-3 < contrast([z, z.roll(1, 0)]).item()

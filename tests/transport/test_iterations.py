@@ -118,6 +118,15 @@ def test_a_search_is_over_at_the_tolerance_and_at_the_last_pass():
     assert way.over(point)
 
 
+def test_the_tolerance_itself_is_good_enough():
+    way = search(0)
+    point = way.at(torch.zeros(5, dtype=torch.float64))
+    assert not way.converged
+    way.tolerance = point.residual
+    assert way.converged
+    assert way.over(point)
+
+
 def test_a_search_is_over_where_there_are_no_numbers():
     way = search(0)
     assert way.over(way.at(torch.full((5,), math.nan, dtype=torch.float64)))

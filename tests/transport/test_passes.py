@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.transport.problems import few, numbers, positive, predictions, problem, samples, seeds, together
 
-from protocol_mvc.transport.passes import CHUNK_ENTRIES, Samples, chunks_of, tensor_of
+from protocol_mvc.transport.passes import CHUNK_ENTRIES, Samples, _log_of_sum, chunks_of, tensor_of
 
 partial = st.sampled_from([0.4, 1.0])
 STORAGES = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
@@ -98,6 +98,20 @@ def test_logs_of_masses_are_right_also_where_processes_differ_much(depth, proces
         torch.testing.assert_close(sums.log_mass, whole, rtol=1e-12, atol=1e-12)
 
 
+@given(
+    st.integers(2, 4),
+    st.lists(st.sampled_from([0.0, -1.0, -400.0, -1e3, -1e6, -1e30]), min_size=8, max_size=8),
+)
+@few
+def test_the_log_of_a_sum_over_processes_is_found_from_sums_alone(processes, logs):
+    """The first column is the same everywhere, where there is nothing to scale by."""
+    parts = torch.tensor([-500.0, *logs], dtype=torch.float64)[: 2 * processes + 1]
+    rows = [torch.stack([parts[0], *pair]) for pair in parts[1:].split(2)]
+    expected = torch.stack(rows).logsumexp(0)
+    for found in together(rows, _log_of_sum):
+        torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-12)
+
+
 def test_clusters_keep_their_log_where_the_virtual_column_drowns_them():
     p, log_p = problem(0), predictions(0)
     g = torch.tensor([0.0, 0.0, 0.0, 0.0, 900.0], dtype=torch.float64)
@@ -162,6 +176,10 @@ def test_a_callable_makes_its_own_chunks_each_time():
     for _ in range(2):
         torch.testing.assert_close(torch.cat(list(chunks())), log_p)
     assert len(calls) == 2
+
+
+def test_chunks_stay_on_their_device():
+    assert tensor_of(torch.zeros(2, 3, device="meta")).device.type == "meta"
 
 
 def test_chunks_have_no_gradient():

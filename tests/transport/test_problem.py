@@ -73,6 +73,15 @@ def test_the_curvature_is_definite_also_along_the_constant(seed, case):
     assert (torch.linalg.eigvalsh(curvature) > 0).all()
 
 
+@given(seeds, cases)
+@few
+def test_along_the_constant_the_curvature_is_that_of_an_undecided_sample(seed, case):
+    p, log_p = problem(seed, **case), predictions(seed)
+    g = p.shifted(potentials(p, seed))
+    curvature = p.curvature(g, samples(log_p).sweep(p, g, True))
+    assert curvature.sum().item() == pytest.approx(1 / p.epsilon, rel=1e-6)
+
+
 @given(seeds, cases, st.floats(-3, 3))
 @few
 def test_the_shift_maximises_the_dual_over_a_constant(seed, case, constant):

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.transport.problems import alone, few, numbers, positive, seeds, together
 from torch import Tensor
 
-from protocol_mvc.transport.roots import virtual_logit
+from protocol_mvc.transport.roots import coin_divergence, virtual_logit
 
 rests = st.sampled_from([1e-12, 1e-3, 0.3, 0.5, 0.9, 1 - 1e-3, 1 - 1e-12])
 spreads = st.sampled_from([0.0, 0.1, 10.0, 1e3, 1e4, 1e6])
@@ -91,6 +91,29 @@ def test_processes_agree(seed, rest):
     work = lambda part, merge: virtual_logit(part, weight[: len(part)], rest, merge, 1e-14)
     first, second = together([lse[:5], lse[5:]], work)
     assert first == second == pytest.approx(whole, rel=1e-9, abs=1e-9)
+
+
+@given(seeds, st.sampled_from([0.1, 0.5, 0.9]), st.sampled_from([0.1, 1.0, 3.0]))
+@few
+def test_a_few_looks_at_the_samples_are_enough(seed, rest, spread):
+    looks = []
+
+    def counted(sums: Tensor) -> Tensor:
+        looks.append(1)
+        return sums
+
+    lse = spread * torch.randn(100, dtype=torch.float64, generator=numbers(seed))
+    virtual_logit(lse, weights(seed, 100), rest, counted, 1e-14)
+    assert len(looks) <= 10
+
+
+@given(seeds)
+@few
+def test_coins_differ_by_their_divergence(seed):
+    logit, other = torch.randn(2, 5, dtype=torch.float64, generator=numbers(seed))
+    p, q = logit.sigmoid(), other.sigmoid()
+    expected = p * (p / q).log() + (1 - p) * ((1 - p) / (1 - q)).log()
+    torch.testing.assert_close(coin_divergence(logit, other), expected)
 
 
 def test_no_number_ends_the_search():

@@ -599,6 +599,7 @@ def test_running_out_of_passes_is_told():
         {"row_weights": torch.zeros(9)},
         {"row_weights": torch.tensor([-1.0] + [1.0] * 8)},
         {"row_weights": torch.tensor([math.nan] + [1.0] * 8)},
+        {"row_weights": torch.tensor([math.inf] + [1.0] * 8)},
         {"start": torch.zeros(4)},
         {"start": torch.full((5,), math.nan)},
         {"max_passes": 0},

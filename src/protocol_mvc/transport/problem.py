@@ -71,7 +71,7 @@ class Problem:
         if self.hard:
             return float(self.goal @ g) - self.epsilon * lse
         penalty = self.kl_weight * float(self.target @ torch.expm1(-real / self.kl_weight))
-        return self.rest * float(g[-1]) * (self.rest > 0) - self.epsilon * lse - penalty
+        return self.rest * float(g[-1]) - self.epsilon * lse - penalty
 
     def curvature(self, g: Tensor, sums: Sums) -> Tensor:
         """Minus the Hessian of the dual along which the common constant is free, pinned there (c, c)."""
