@@ -106,7 +106,8 @@ class Source:
     @property
     def _at_hand(self) -> dict[int, Tensor]:
         """The views that need not be scaled anew, since training has done it."""
-        return vars(self).get("_scaled", {})
+        scaled: dict[int, Tensor] = vars(self).get("_scaled", {})
+        return scaled
 
     def _batch(self, rows: Tensor, scaled: dict[int, Tensor], place: slice | None = None) -> Batch:
         """The rows, which may lie at one place."""
