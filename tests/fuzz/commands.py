@@ -59,7 +59,7 @@ OUTPUTS = [
 ]
 WORDS = [word for word in TEXTS if "\0" not in word and "\ud800" not in word]  # what a shell can pass on
 NUMBERS = ["0", "1", "2", "3", "55", "56", "-1", "1e9", "99999999999999999999", "nan", "", "two", "2.5"]
-SLOW = {"hidden", "latent", "feature", "feedforward", "rounds", "reconstruct_steps", "rebalance_steps"}
+SLOW = {"hidden", "latent", "feature", "feedforward", "rounds", "reconstruct_steps"}
 SLOW |= {name for name in ProtocolConfig.model_fields if name.endswith("_length")}
 SETTINGS = [
     *(set(ProtocolConfig.model_fields) - SLOW),

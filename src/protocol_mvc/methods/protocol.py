@@ -78,7 +78,7 @@ class Protocol(nn.Module):
         name = f"rebalance {number + 1}" if c.rounds > 1 else "rebalance"
         begin = partial(self.perceive, number=number)
         stage = Stage(name, c.rebalance_length, self.rebalance, c.rebalance_rate, begin, label)
-        return stage._replace(least_steps=c.rebalance_steps, most_steps=c.most_rebalance_steps)
+        return stage._replace(most_steps=c.most_rebalance_steps)
 
     def reconstruct(self, batch: Batch, progress: float, context: None) -> Losses:
         """Stage 1, view-specific representation."""
