@@ -11,8 +11,9 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 import numpy as np
 import typer
@@ -21,13 +22,15 @@ from numpy.lib.format import open_memmap
 from protocol_mvc import PROTOCOL, formats
 from protocol_mvc.bench import provenance
 from protocol_mvc.bench.records import append, now
-from protocol_mvc.data import Views, data_hash
+from protocol_mvc.commands.cost import cost
+from protocol_mvc.data import Views, data_hash, fit_scalings
 from protocol_mvc.metrics import correct, scores
 
 RESULTS = Path(__file__).parent / "results" / "scale.jsonl"
 VIEWS, FEATURES, CLASSES, RATIO, APART = 2, 128, 20, 0.01, 0.5
 CHUNK = 50_000
 MEGABYTE = 2**20
+T = TypeVar("T")
 
 
 def write_mixture(n: int, folder: Path, seed: int = 0) -> None:
@@ -71,9 +74,26 @@ def recalls(truth: np.ndarray, labels: np.ndarray) -> list[float]:
     return [round(float(right[truth == c].mean()), 4) for c in range(CLASSES)]
 
 
+def timed(seconds: dict[str, float], name: str, function: Callable[[], T]) -> T:
+    """What a function gives; the seconds it takes are added under a name."""
+    started = time.perf_counter()
+    result = function()
+    seconds[name] = round(time.perf_counter() - started, 2)
+    return result
+
+
+def stages(model: PROTOCOL) -> dict[str, float]:
+    """Seconds of the epochs of every stage."""
+    found: dict[str, float] = {}
+    for epoch in model.history_:
+        found[epoch["stage"]] = round(found.get(epoch["stage"], 0) + epoch["seconds"], 2)
+    return found
+
+
 def measure(folder: Path, mapped: bool, most_rows: int | None) -> None:
     """Fit the samples of a folder and write a record."""
-    views, truth, _ = formats.read(folder)
+    passes: dict[str, float] = {}
+    views, truth, _ = timed(passes, "read and check", lambda: formats.read(folder))
     if not mapped:
         views = Views(tuple(np.array(x) for x in views.arrays), views.names, views.ids, views.mask)
     changes = {} if most_rows is None else {"config__most_rows": most_rows}
@@ -85,18 +105,26 @@ def measure(folder: Path, mapped: bool, most_rows: int | None) -> None:
     peak.over.set()
     peak.join()
     assert truth is not None
+    expected = cost(views, model)
+    timed(passes, "scale", lambda: fit_scalings(views))
+    digest = timed(passes, "hash", lambda: data_hash(views))
+    timed(passes, "predict", lambda: model.predict(views))
     record = {
         "study": "scale",
         "samples": len(views),
         "mapped": mapped,
         "most_rows": model.get_params()["config__most_rows"],
         "seed": 0,
-        "data_hash": data_hash(views),
+        "data_hash": digest,
         "data_bytes": 4 * len(views) * sum(views.dims),
         "weights_bytes": sum(p.numel() * p.element_size() for p in model.method_.parameters()),
         "before_bytes": peak.before,
         "peak_bytes": peak.most,
         "seconds": round(seconds, 1),
+        "expected_seconds": expected.seconds,
+        "expected_bytes": expected.n_bytes,
+        "passes": passes,
+        "stages": stages(model),
         "scores": scores(truth, model.labels_),
         "recalls": recalls(truth, model.labels_),
         **provenance(),

@@ -18,6 +18,7 @@ from protocol_mvc.assignment import (
     agreement,
     candidates,
     compact,
+    components,
     kmeans,
     most_agreed,
     perceive,
@@ -136,7 +137,7 @@ def styles(n_clusters: int, n_views: int = 2, *, size: int = 120, noise: float =
     return [part / np.linalg.norm(part, axis=1, keepdims=True) for part in parts], truth
 
 
-def components(edges: Edges, n: int) -> Labels:
+def connected_parts(edges: Edges, n: int) -> Labels:
     """The connected parts of a graph of n samples."""
     graph = coo_array((np.ones(len(edges[0])), edges), shape=(n, n))
     return connected_components(graph)[1].astype(np.int64)
@@ -166,7 +167,7 @@ def test_the_order_of_the_views_does_not_matter_to_separated_groups(order: list[
 def test_neighbours_by_each_view_join_what_the_joint_distance_leaves_apart(seed: int):
     parts, truth = styles(5, seed=seed)
     x = np.hstack(parts)
-    joint, each = (components(edges, len(x)) for edges in _graphs(x, 2))
+    joint, each = (connected_parts(edges, len(x)) for edges in _graphs(x, 2))
     assert len(set(joint)) == 4 * 5  # one for every pair of styles of a group
     assert adjusted_rand_score(truth, each) == 1
     assert any(adjusted_rand_score(truth, found) == 1 for found in candidates(x, 5, seed, 2))
@@ -260,3 +261,15 @@ def test_clusters_get_their_names_back(order, seed):
 def test_names_are_those_of_most_members():
     labels, reference = np.array([0, 0, 0, 1, 1, 2]), np.array([1, 1, 0, 0, 0, 0])
     assert renamed(labels, reference, 3).tolist() == [1, 1, 1, 0, 0, 2]
+
+
+def test_components_are_of_the_samples_that_have_the_view():
+    rng = np.random.default_rng(0)
+    x, mask = rng.normal(size=(60, 70)), np.ones((60, 3), dtype=bool)
+    mask[:20, 0], mask[:, 1] = False, False
+    partly, nowhere, whole = components([x, x, x[:, :4]], mask, 0)
+    assert partly.shape == (60, 40)
+    assert (partly[:20] == 0).all()
+    assert np.allclose(partly[20:].mean(0), 0)
+    assert (nowhere == 0).all()
+    assert np.allclose(np.linalg.norm(whole, axis=1), np.linalg.norm(x[:, :4] - x[:, :4].mean(0), axis=1))

@@ -158,14 +158,21 @@ def test_a_process_without_others_knows_none():
     assert not distributed.restarted()
 
 
+COMMAND = """
+from protocol_mvc import checkpoint, cli
+checkpoint.EVERY = 0.0
+cli.main()
+"""
+
+
 def torchrun(folder: Path, output: str, *words: str) -> "subprocess.Popen[bytes]":
-    """The command in two processes, long enough to be disturbed."""
+    """The command in two processes, which keep every state."""
+    (folder / "command.py").write_text(COMMAND)
     launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-    fit = ["-m", "protocol_mvc", "fit", "views.npz", "-k", "3", "--seed", "0", "-o", output, "--quiet"]
+    fit = ["command.py", "fit", "views.npz", "-k", "3", "--seed", "0", "-o", output, "--quiet"]
     changes = [f"--set={name}={value}" for name, value in {**SMALL, "hidden": "[16]"}.items()]
-    lengths = ["--set=reconstruct_length=400", "--set=reconstruct_steps=20"]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    command = [*launcher, *words, *fit, *changes, *lengths]
+    command = [*launcher, *words, *fit, *changes, "--set=reconstruct_length=60"]
     return subprocess.Popen(command, cwd=folder, env=environment, stderr=subprocess.PIPE)
 
 
@@ -178,13 +185,15 @@ def workers(launcher: int) -> list[int]:
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks for processes in /proc")
 def test_a_killed_worker_is_restarted_and_the_labels_are_those_of_an_undisturbed_run(tmp_path: Path):
     np.savez(tmp_path / "views.npz", a=VIEWS[0], b=VIEWS[1])
-    assert torchrun(tmp_path, "calm").wait(180) == 0
+    undisturbed = torchrun(tmp_path, "calm")
+    _, messages = undisturbed.communicate(timeout=300)
+    assert undisturbed.returncode == 0, messages
     disturbed = torchrun(tmp_path, "disturbed", "--max-restarts", "1")
     until = time.monotonic() + 120
     while not list(tmp_path.glob("disturbed/checkpoint/*")) and time.monotonic() < until:
         time.sleep(0.1)
     os.kill(workers(disturbed.pid)[-1], signal.SIGKILL)
-    _, messages = disturbed.communicate(timeout=180)
+    _, messages = disturbed.communicate(timeout=300)
     assert disturbed.returncode == 0, messages
     calm, other = (tmp_path / name / "labels.csv" for name in ("calm", "disturbed"))
     assert calm.read_text() == other.read_text()

@@ -29,7 +29,7 @@ SPLIT = [slice(None), slice(0, 1)]  # two overlapping views of a table of any wi
 
 
 OTHERS = [name for name in ESTIMATORS if name != "protocol"]
-LENGTHS = ("reconstruct_length", "contrast_length", "cluster_length", "match_length")
+LENGTHS = ("reconstruct_length", "contrast_length", "match_length")
 # A check wants clusters that are good on easy data, so methods must learn something in their few steps.
 FEW = dict.fromkeys(LENGTHS, 1) | {"rate": 1e-2, "iterations": 40}
 

@@ -1,7 +1,7 @@
 """Labels from an embedding, made for groups of very unequal size."""
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -11,6 +11,7 @@ from scipy.sparse import coo_array
 from scipy.spatial.distance import cdist
 from scipy.special import xlogy
 from sklearn.cluster import KMeans
+from sklearn.decomposition import PCA
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.neighbors import NearestNeighbors
 from sklearn.preprocessing import normalize
@@ -23,6 +24,7 @@ MICRO_PER_CLUSTER = (3, 4, 6, 8)  # micro-clusters per cluster; each gives candi
 REPEATS = 2  # of the micro-clusters of every size: more candidates make agreement mean more
 NEIGHBOURS = 15
 SUPPORT = 5  # samples that make a cluster believable
+COMPONENTS = 50  # of a view, in which its items are compared
 MOST_ROWS = 5000  # rows in the neighbour graph; the others follow their micro-cluster
 
 
@@ -156,6 +158,19 @@ def micro_clusters(x: Features, n_micro: int, seed: int) -> tuple[Labels, Featur
         model = KMeans(n_micro, n_init=1, random_state=seed).fit(x)
     found, micro = np.unique(model.labels_, return_inverse=True)
     return micro.astype(np.int64), model.cluster_centers_[found]
+
+
+def components(views: Sequence[Features], mask: npt.NDArray[np.bool_], seed: int) -> list[Features]:
+    """The principal components of each view, of the samples that have it; zeros for the others."""
+    found = []
+    for x, here in zip(views, mask.T, strict=True):
+        size = min(COMPONENTS, here.sum(), x.shape[1])
+        place = np.zeros((len(x), max(size, 1)), dtype=x.dtype)
+        if size:
+            with np.errstate(invalid="ignore"):  # a constant view has no variance to divide by
+                place[here] = PCA(size, random_state=seed).fit_transform(x[here])
+        found.append(place)
+    return found
 
 
 def _neighbour_pairs(x: Features) -> Edges:

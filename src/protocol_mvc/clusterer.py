@@ -14,7 +14,7 @@ from sklearn.utils import Tags, TransformerTags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from protocol_mvc import saving
-from protocol_mvc.assignment import separation, too_small, warn_of
+from protocol_mvc.assignment import Labels, separation, too_small, warn_of
 from protocol_mvc.checkpoint import Checkpoint, identity
 from protocol_mvc.data.annotated import is_annotated
 from protocol_mvc.data.batches import BLOCK, Source
@@ -33,14 +33,13 @@ from protocol_mvc.training import train
 MOST_EMBEDDED = 50_000  # samples whose features are kept after a fit
 
 Floats = npt.NDArray[np.float32]
-Labels = npt.NDArray[np.int64]
 
 
 class MultiViewClusterer(TransformerMixin, ClusterMixin, BaseEstimator):
     """What all methods have in common; see `PROTOCOL` for the parameters and attributes.
 
     A subclass names its method, a torch module made of config, dims and number of clusters that offers what
-    `methods.base.Method` says, and its presets, of which one is "default"; and it has a docstring.
+    `methods.base.DeepMethod` does, and its presets, of which one is "default"; and it has a docstring.
     """
 
     _method: ClassVar[type[Any]]
@@ -61,15 +60,9 @@ class MultiViewClusterer(TransformerMixin, ClusterMixin, BaseEstimator):
         random_state: Seed = None,
         verbose: int = 0,
     ) -> None:
-        """Store the parameters; they are checked in `fit`."""
-        self.n_clusters = n_clusters
-        self.config = config
-        self.views = views
-        self.scale = scale
-        self.batch_size = batch_size
-        self.device = device
-        self.random_state = random_state
-        self.verbose = verbose
+        self.n_clusters, self.config = n_clusters, config
+        self.views, self.scale, self.batch_size = views, scale, batch_size
+        self.device, self.random_state, self.verbose = device, random_state, verbose
 
     def fit(self, X: Any, y: Any = None, *, checkpoint: str | os.PathLike[str] | None = None) -> Self:
         """Learn the clusters of several views; y is ignored.
@@ -92,7 +85,7 @@ class MultiViewClusterer(TransformerMixin, ClusterMixin, BaseEstimator):
         self.data_hash_ = data_hash(views)  # only now: a fit that failed leaves the estimator as it was
         validate_data(self, X if self._is_table(X) else views, reset=True, skip_check_array=True)
         self.method_ = method.eval().requires_grad_(False)
-        self._config, self.seed_ = resolve_config(self.config, self._presets), generator.initial_seed()
+        self._config, self.seed_ = self._settled(), generator.initial_seed()
         self.scalings_, self.view_names_, self._dims = source.scalings, views.names, views.dims
         self._columns, self.sample_ids_ = dict(zip(views.names, views.columns, strict=False)), views.ids
         few = len(views) <= MOST_EMBEDDED
@@ -197,9 +190,13 @@ class MultiViewClusterer(TransformerMixin, ClusterMixin, BaseEstimator):
             raise ValueError(f"scale must name a scaling, or one for each view, got {brief(self.scale)}")
         check_able(views, self._method, type(self).__name__)
 
+    def _settled(self) -> Any:
+        """The config that a fit goes by."""
+        return resolve_config(self.config, self._presets)
+
     def _set_up(self, views: Views, kept: Checkpoint | None = None) -> tuple[Any, Source, torch.Generator]:
         """What training needs: the untrained method, its batches, and the generator of all that is random."""
-        config, device = resolve_config(self.config, self._presets), resolve_device(self.device)
+        config, device = self._settled(), resolve_device(self.device)
         seed = fresh_seed(self.random_state) if kept is None else kept.seed_or(self.random_state)
         generator = torch.Generator().manual_seed(int(first(torch.tensor(seed))))
         scalings = fit_scalings(views, own_if_auto(self.scale, self._method.scaling))
@@ -214,6 +211,11 @@ class MultiViewClusterer(TransformerMixin, ClusterMixin, BaseEstimator):
         return table and not (isinstance(X, Views) or is_annotated(X)) and getattr(X, "ndim", 2) == 2
 
     def _infer(self, X: Any, *, features: bool = True) -> Inferred:
+        source = self._source(X)  # first, since it sees whether there is a method
+        return infer_all(self.method_, source, features=features)
+
+    def _source(self, X: Any, batch_size: int = BLOCK) -> Source:
+        """The samples as the fitted method knows them."""
         check_is_fitted(self)
         if self._is_table(X):  # the names and the number of its columns must be those of fit
             validate_data(self, X, reset=False, skip_check_array=True)
@@ -224,11 +226,10 @@ class MultiViewClusterer(TransformerMixin, ClusterMixin, BaseEstimator):
         views = views.select(self.view_names_, self._dims)
         check_able(views, self._method, type(self).__name__)
         device = next(self.method_.parameters()).device
-        blocks = Source(views, self.scalings_, batch_size=BLOCK, device=device)
-        return infer_all(self.method_, blocks, features=features)
+        return Source(views, self.scalings_, batch_size=batch_size, device=device)
 
     def _proba(self, inferred: Inferred) -> Floats:
-        return inferred.log_proba.exp().numpy()[:, self._order]
+        return inferred.log_proba.exp().cpu().numpy()[:, self._order]
 
     def _describe(self, inferred: Inferred, history: list[Epoch], device: torch.device) -> None:
         """Set the fitted attributes, with the clusters renumbered from the largest to the smallest."""
@@ -246,5 +247,4 @@ class MultiViewClusterer(TransformerMixin, ClusterMixin, BaseEstimator):
 
 def _hard(proba: Floats) -> Labels:
     """The one place where probabilities become labels."""
-    labels: Labels = proba.argmax(1).astype(np.int64)
-    return labels
+    return np.asarray(proba.argmax(1), np.int64)

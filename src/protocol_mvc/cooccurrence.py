@@ -14,7 +14,6 @@ import numpy as np
 import numpy.typing as npt
 from scipy.sparse import csr_array
 from scipy.special import logsumexp, xlogy
-from sklearn.decomposition import PCA
 
 from protocol_mvc import assignment
 
@@ -25,7 +24,6 @@ Mask = npt.NDArray[np.bool_]
 MOST_ROWS = 20000  # that tell how words go together
 WORDS_PER_CLUSTER = 12  # of the data
 ROWS_PER_WORD = 5  # at least, on average
-COMPONENTS = 50  # of a view, in which its items are compared
 WORDS_OF_FEATURES = (4, 8, 12)  # per cluster; each gives explanations of its own
 SMOOTHING = 0.1  # of every count of words
 MOST_STEPS, TOLERANCE = 100, 1e-6  # of expectation maximisation, in nats a sample
@@ -56,6 +54,7 @@ def perceive(
         seed: of the suggestions.
         plain: whether the data suggest assignments as well, if they are of all samples.
     """
+    views = assignment.components(views, mask[rows], seed)
     shown = words(views, mask[rows], WORDS_PER_CLUSTER * n_clusters, seed)
     found = list(assignment.candidates(np.hstack(features), n_clusters, seed, len(features), lost=LOST))
     found.extend(explanations(features, mask, n_clusters, seed))
@@ -69,7 +68,7 @@ def perceive(
 
 def plain_suggestions(views: Sequence[Features], rows: Labels, k: int, seed: int) -> Iterator[Labels]:
     """Assignments by the data as they are, in case that little was learned of rare groups yet."""
-    whole = np.hstack([x / (np.linalg.norm(x) or 1.0) for x in (_reduced(x, seed) for x in views)])
+    whole = np.hstack([x / (np.linalg.norm(x) or 1.0) for x in views])
     return assignment.candidates(whole[np.argsort(rows)], k, seed, lost=LOST)
 
 
@@ -83,7 +82,7 @@ def words(views: Sequence[Features], mask: Mask, n_words: int, seed: int) -> Lab
         here = np.flatnonzero(mask[:, v])
         enough = min(n_words, len(here) // ROWS_PER_WORD)
         if enough > 1:
-            shown[here, v] = assignment.micro_clusters(_reduced(x[here], seed), enough, seed + v)[0]
+            shown[here, v] = assignment.micro_clusters(x[here], enough, seed + v)[0]
     return shown
 
 
@@ -163,6 +162,7 @@ def _likely_joins(counts: list[Features]) -> list[tuple[int, int]]:
 
 def explanations(views: Sequence[Features], mask: Mask, n_clusters: int, seed: int) -> Iterator[Labels]:
     """Assignments by latent classes, started from words that go with the same words of other views."""
+    views = assignment.components(views, mask, seed)
     for factor in WORDS_OF_FEATURES:
         shown = words(views, mask, factor * n_clusters, seed)
         for v, word in enumerate(shown.T):
@@ -200,11 +200,14 @@ def latent_classes(shown: Labels, member: Features) -> Labels:
     before = -np.inf
     for _ in range(MOST_STEPS):
         log_p = _log_joint(shown, _counts(shown, member))
-        total = logsumexp(log_p, axis=1)
-        member = np.exp(log_p - total[:, None])
-        if total.mean() - before < TOLERANCE:
+        top = log_p.max(1, keepdims=True)
+        member = np.exp(log_p - top)
+        total = member.sum(1, keepdims=True)
+        member /= total
+        reached = float((np.log(total) + top).mean())
+        if reached - before < TOLERANCE:
             break
-        before = total.mean()
+        before = reached
     labels: Labels = member.argmax(1).astype(np.int64)
     return labels
 
@@ -239,11 +242,6 @@ def _indicator(word: Labels) -> csr_array:
     here = np.flatnonzero(word >= 0)
     shape = (int(word.max(initial=-1)) + 1, len(word))
     return csr_array((np.ones(len(here)), (word[here], here)), shape=shape)
-
-
-def _reduced(x: Features, seed: int) -> Features:
-    with np.errstate(invalid="ignore"):  # a constant view has no variance to divide by
-        return PCA(min(COMPONENTS, *x.shape), random_state=seed).fit_transform(x)  # type: ignore[no-any-return]
 
 
 def _information(table: Features) -> Features:

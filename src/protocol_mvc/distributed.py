@@ -48,11 +48,24 @@ def joined(device: str | torch.device) -> Iterator[None]:
     cuda = torch.device(device).type == "cuda"
     if cuda:
         torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
-    dist.init_process_group("cpu:gloo,cuda:nccl" if cuda else "gloo")
+    dist.init_process_group("cpu:gloo,cuda:nccl" if cuda else "gloo", **_meeting_place())
     try:
         yield
     finally:
         dist.destroy_process_group()
+
+
+def _meeting_place() -> dict[str, Any]:
+    """Where the processes of one machine meet; torch's own place is chosen for those of several.
+
+    A restart finds the addresses of the dead in the store of torchrun, and would wait for them in vain. The
+    number of restarts keeps them apart, but machines do not count alike.
+    """
+    if os.environ.get("GROUP_WORLD_SIZE") != "1":
+        return {}
+    store, number, size = next(dist.rendezvous("env://"))  # type: ignore[attr-defined]
+    place = dist.PrefixStore(os.environ.get(RESTARTS, "0"), store)  # type: ignore[attr-defined]
+    return {"store": place, "rank": number, "world_size": size}
 
 
 def share(rows: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""The estimators: each names its method and its presets."""
+"""The estimators: each names its method and its presets, and all have the parameters of `PROTOCOL`."""
 
 import os
 from collections.abc import Mapping
@@ -11,6 +11,7 @@ from protocol_mvc.clusterer import MultiViewClusterer
 from protocol_mvc.methods import aecoddc, ardmvc, comvc, csot, dsimvc, gcfagg, mflvc, sem, simvc
 from protocol_mvc.methods.protocol import Protocol
 from protocol_mvc.methods.protocol_config import PRESETS, ProtocolConfig
+from protocol_mvc.runtime import Seed
 
 
 class PROTOCOL(MultiViewClusterer):
@@ -63,111 +64,82 @@ class PROTOCOL(MultiViewClusterer):
 
 
 class MFLVC(MultiViewClusterer):
-    """Multi-level feature learning (CVPR 2022): labels of every view by contrast, polished by K-means.
+    """Multi-level feature learning (CVPR 2022): labels of every view by contrast, polished by K-means."""
 
-    Parameters and attributes are those of `PROTOCOL`; the config is a `methods.mflvc.MflvcConfig`.
-    """
-
-    _method = mflvc.Mflvc
-    _presets = mflvc.PRESETS
+    _method, _presets = mflvc.Mflvc, mflvc.PRESETS
 
 
 class GCFAggMVC(MultiViewClusterer):
-    """Global and cross-view feature aggregation (CVPR 2023): samples attend to one another.
+    """Global and cross-view feature aggregation (CVPR 2023): samples attend to one another."""
 
-    Parameters and attributes are those of `PROTOCOL`; the config is a `methods.gcfagg.GcfAggConfig`.
-    """
-
-    _method = gcfagg.GcfAgg
-    _presets = gcfagg.PRESETS
+    _method, _presets = gcfagg.GcfAgg, gcfagg.PRESETS
 
 
 class SEM(MultiViewClusterer):
-    """Self-weighted contrast (NeurIPS 2023): pairs of views count by how well their clusterings agree.
+    """Self-weighted contrast (NeurIPS 2023): pairs of views count by how well their clusterings agree."""
 
-    Parameters and attributes are those of `PROTOCOL`; the config is a `methods.sem.SemConfig`.
-    """
-
-    _method = sem.Sem
-    _presets = sem.PRESETS
+    _method, _presets = sem.Sem, sem.PRESETS
 
 
 class CSOT(MultiViewClusterer):
-    """Common semantics by optimal transport (TIP 2024): all views share prototypes of one size.
+    """Common semantics by optimal transport (TIP 2024): all views share prototypes of one size."""
 
-    Parameters and attributes are those of `PROTOCOL`; the config is ``"default"``, ``"published"`` or a
-    `methods.csot.CsotConfig`.
-    """
-
-    _method = csot.Csot
-    _presets = csot.PRESETS
+    _method, _presets = csot.Csot, csot.PRESETS
 
 
 class DSIMVC(MultiViewClusterer):
-    """Deep safe incomplete multi-view clustering (ICML 2022): missing views are filled in with care.
+    """Deep safe incomplete multi-view clustering (ICML 2022): missing views are filled in with care."""
 
-    Parameters and attributes are those of `PROTOCOL`; the config is a `methods.dsimvc.DsimvcConfig`.
-    """
-
-    _method = dsimvc.Dsimvc
-    _presets = dsimvc.PRESETS
+    _method, _presets = dsimvc.Dsimvc, dsimvc.PRESETS
 
 
 class SiMVC(MultiViewClusterer):
-    """Simple multi-view clustering (CVPR 2021): a weighted mean of the views, clustered by divergences.
+    """Simple multi-view clustering (CVPR 2021): a weighted mean of the views, clustered by divergences."""
 
-    Parameters and attributes are those of `PROTOCOL`; the config is ``"default"``, ``"deepmvc"`` or a
-    `methods.simvc.SimvcConfig`.
-    """
-
-    _method = simvc.Simvc
-    _presets = simvc.PRESETS
+    _method, _presets = simvc.Simvc, simvc.PRESETS
 
 
 class CoMVC(MultiViewClusterer):
-    """Contrastive multi-view clustering (CVPR 2021): SiMVC with views that are aligned where that helps.
+    """Contrastive multi-view clustering (CVPR 2021): SiMVC with views that are aligned where that helps."""
 
-    Parameters and attributes are those of `PROTOCOL`; the config is ``"default"``, ``"deepmvc"`` or a
-    `methods.comvc.ComvcConfig`.
-    """
-
-    _method = comvc.Comvc
-    _presets = comvc.PRESETS
+    _method, _presets = comvc.Comvc, comvc.PRESETS
 
 
 class AECoDDC(MultiViewClusterer):
-    """Autoencoders, contrast and divergences (DeepMVC, CVPR 2023).
+    """Autoencoders, contrast and divergences (DeepMVC, CVPR 2023)."""
 
-    Parameters and attributes are those of `PROTOCOL`; the config is a `methods.aecoddc.AecoddcConfig`.
-    """
-
-    _method = aecoddc.Aecoddc
-    _presets = aecoddc.PRESETS
+    _method, _presets = aecoddc.Aecoddc, aecoddc.PRESETS
 
 
 class ARDMVC(MultiViewClusterer):
-    """Adversarially robust clustering (AR-DMVC, ICML 2024), and with a mitigator AR-DMVC-AM.
+    """Adversarially robust clustering (AR-DMVC, ICML 2024); with ``mitigator=True`` it is AR-DMVC-AM."""
 
-    Parameters and attributes are those of `PROTOCOL`; the config is ``"default"``, ``"am"`` (with the
-    mitigator) or a `methods.ardmvc.ArdmvcConfig`.
-    """
+    _method, _presets = ardmvc.Ardmvc, ardmvc.PRESETS
 
-    _method = ardmvc.Ardmvc
-    _presets = ardmvc.PRESETS
+    def __init__(
+        self,
+        n_clusters: int = 8,
+        *,
+        mitigator: bool = False,
+        config: Any = "default",
+        views: Any = None,
+        scale: Any = "auto",
+        batch_size: int | str = "auto",
+        device: str | torch.device = "auto",
+        random_state: Seed = None,
+        verbose: int = 0,
+    ) -> None:
+        own = {"config": config, "views": views, "scale": scale, "batch_size": batch_size}
+        super().__init__(n_clusters, **own, device=device, random_state=random_state, verbose=verbose)
+        self.mitigator = mitigator
+
+    def _settled(self) -> Any:
+        """The config, to which the parameter adds the mitigator."""
+        config = super()._settled()
+        return config.model_copy(update={"mitigator": True}) if self.mitigator else config
 
 
-KINDS: tuple[type[MultiViewClusterer], ...] = (
-    PROTOCOL,
-    MFLVC,
-    GCFAggMVC,
-    SEM,
-    CSOT,
-    DSIMVC,
-    SiMVC,
-    CoMVC,
-    AECoDDC,
-    ARDMVC,
-)
+KINDS = (PROTOCOL, MFLVC, GCFAggMVC, SEM, CSOT, DSIMVC, SiMVC, CoMVC, AECoDDC, ARDMVC)
 # By the names that the command and the benchmark know them by.
 ESTIMATORS: dict[str, type[MultiViewClusterer]] = {kind.__name__.lower(): kind for kind in KINDS}
 

@@ -5,14 +5,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 import torch
-from sklearn.utils.validation import check_is_fitted
 
 from protocol_mvc.clusterer import MultiViewClusterer
-from protocol_mvc.data.batches import Source
-from protocol_mvc.data.views import as_views
 from protocol_mvc.losses.adversarial import projected_ascent
 from protocol_mvc.losses.selective import mutual_contrast
-from protocol_mvc.methods.base import check_able
 
 BATCH = 256  # samples that are told from one another
 TEMPERATURE = 0.1  # of the contrast that is climbed
@@ -52,30 +48,20 @@ def attack(
     Raises:
         ValueError: If there is but one view, or epsilon is not a positive number.
     """
-    check_is_fitted(model)
-    views = as_views(X, model.views).select(model.view_names_, model._dims)
-    check_able(views, model._method, type(model).__name__)
-    if views.n_views < 2 or not epsilon > 0:
+    source, generator = model._source(X, BATCH), torch.Generator().manual_seed(random_state)
+    if source.views.n_views < 2 or not epsilon > 0:
         raise ValueError(
-            f"an attack drives views apart, so it needs at least two and a size > 0, got {views.n_views} "
-            f"views and epsilon = {epsilon}"
+            "an attack drives views apart, so it needs at least two and a size > 0, "
+            f"got {source.views.n_views} views and epsilon = {epsilon}"
         )
-    method, generator = model.method_, torch.Generator().manual_seed(random_state)
-    device = next(method.parameters()).device
-    source = Source(views, model.scalings_, batch_size=BATCH, device=device)
-    found = [np.empty((len(views), dim), np.float32) for dim in views.dims]
-    log_proba = torch.empty(len(views), len(model.cluster_sizes_))
+    method, boxes = model.method_, [scaling.box if box else None for scaling in model.scalings_]
+    climbed = lambda x: mutual_contrast(method.network.encode(x).h, temperature=TEMPERATURE)
+    size: dict[str, Any] = {"epsilon": epsilon, "step": step, "steps": steps}
+    found = [np.empty((len(source), dim), np.float32) for dim in source.views.dims]
+    labels = np.empty(len(source), np.int64)
     for batch in source.shuffled(generator):
-        moved = projected_ascent(
-            lambda x: mutual_contrast(method.network.encode(x).h, temperature=TEMPERATURE),
-            batch.views,
-            epsilon=epsilon,
-            step=step,
-            steps=steps,
-            boxes=[scaling.box if box else None for scaling in model.scalings_],
-            generator=generator,
-        )
-        log_proba[batch.rows] = method.infer(batch._replace(views=moved)).log_proba.cpu()
+        moved = projected_ascent(climbed, batch.views, **size, boxes=boxes, generator=generator)
+        labels[batch.rows] = model._proba(method.infer(batch._replace(views=moved))).argmax(1)
         for array, x in zip(found, moved, strict=True):
-            array[batch.rows.numpy()] = x.cpu().numpy()
-    return Attacked(found, log_proba.numpy()[:, model._order].argmax(1))
+            array[batch.rows] = x.cpu().numpy()
+    return Attacked(found, labels)

@@ -169,10 +169,12 @@ def test_a_real_run_records_its_stages(monkeypatch, tmp_path):
     assert len(found["stages"]) == 3
 
 
-def test_records_from_before_a_field_was_there_count_as_having_todays():
+def test_records_of_few_samples_from_before_a_field_was_there_count_as_having_todays():
     config = methods.config_of("protocol")
     before = {name: value for name, value in config.items() if name not in runs.ADDED}
+    record = {"method": "protocol", "config": before, "samples": 4096}
     assert before != config
-    assert runs.config_in({"method": "protocol", "config": before}) == config
-    other = before | {"most_rows": 5}
-    assert runs.config_in({"method": "protocol", "config": other}) == other
+    assert runs.config_in(record) == config
+    assert runs.config_in(record | {"samples": 4097}) == before | {"most_rows": config["most_rows"]}
+    assert runs.config_in(record | {"samples": 20_001}) == before
+    assert runs.config_in(record | {"config": config | {"most_rows": 5}})["most_rows"] == 5

@@ -1,5 +1,6 @@
 """One view: what counts as a matrix, and which rows are present."""
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import torch
 from scipy.sparse import coo_array, csr_array, csr_matrix
 
 from protocol_mvc.data import checks
-from protocol_mvc.data.checks import as_matrix, is_mapped, present_rows, row_slices
+from protocol_mvc.data.checks import as_matrix, is_mapped, present_rows, release, row_slices
 
 IDS = np.arange(9)
 
@@ -162,3 +163,31 @@ def test_maps_are_known_through_their_views(tmp_path):
     x = np.load(tmp_path / "x.npy", mmap_mode="r")
     assert all(is_mapped(part) for part in (x, x[:2], np.asarray(x), np.asarray(x)[1:], as_matrix(x, "x")))
     assert not any(is_mapped(part) for part in (np.ones(3), np.ones(3)[:2], x[[0, 1]], None, "x"))
+
+
+@pytest.mark.skipif(not Path("/proc/self/smaps").exists(), reason="looks at pages in /proc")
+def test_what_was_read_of_a_map_is_released(tmp_path):
+    np.save(tmp_path / "x.npy", np.ones((2**18, 4)))  # half a chunk
+    x = np.load(tmp_path / "x.npy", mmap_mode="r")
+    for rows in row_slices(np.asarray(x)):
+        assert x[rows].sum() == x[rows].size
+        assert resident(tmp_path / "x.npy") > 0
+    assert resident(tmp_path / "x.npy") == 0
+    assert (x == 1).all()
+
+
+@pytest.mark.parametrize("mode", ["r+", "c"])
+def test_what_was_written_to_a_map_is_never_released(tmp_path, mode):
+    np.save(tmp_path / "x.npy", np.zeros((3, 2)))
+    x = np.load(tmp_path / "x.npy", mmap_mode=mode)
+    x[:] = 7
+    for part in (x, x[1:], np.asarray(x), np.ones(3), None):
+        release(part)
+    assert (x == 7).all()
+
+
+def resident(path):
+    """Kilobytes of a mapped file that are in memory."""
+    lines = Path("/proc/self/smaps").read_text().splitlines()
+    (place,) = (number for number, line in enumerate(lines) if line.endswith(str(path)))
+    return int(next(line for line in lines[place:] if line.startswith("Rss:")).split()[1])

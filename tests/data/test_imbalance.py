@@ -10,10 +10,21 @@ from protocol_mvc.data.imbalance import class_counts, imbalanced_subset
 ratios = st.floats(0.01, 1)
 
 
-@pytest.mark.parametrize(("ratio", "total"), [(0.1, 4085), (0.5, 7245), (0.9, 9491)])
-def test_totals_of_hdigit_in_the_paper(ratio, total):
-    assert class_counts(1000, 10, ratio).sum() == total
-    assert len(imbalanced_subset(np.repeat(np.arange(10), 1000), ratio)) == total
+@pytest.mark.parametrize(
+    ("n_max", "k", "totals"),
+    [
+        pytest.param(1000, 10, (4085, 7245, 9491), id="Hdigit"),
+        pytest.param(500, 10, (2044, 3623, 4746), id="MNIST-USPS"),
+        pytest.param(5000, 10, (20434, 36226, 47461), id="Cifar10"),
+        pytest.param(200, 7, (584, 1016, 1329), id="Caltech"),
+        pytest.param(500, 5, (1078, 1821, 2373), id="BDGP"),
+        pytest.param(1000, 5, (2156, 3643, 4747), id="NUS-WIDE"),
+    ],
+)
+def test_totals_of_the_data_sets_in_the_paper(n_max: int, k: int, totals: tuple[int, ...]):
+    for ratio, total in zip((0.1, 0.5, 0.9), totals, strict=True):
+        assert class_counts(n_max, k, ratio).sum() == total
+        assert len(imbalanced_subset(np.repeat(np.arange(k), n_max), ratio)) == total
 
 
 @given(st.integers(1, 500), st.integers(2, 20), ratios)

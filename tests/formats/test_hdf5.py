@@ -1,12 +1,16 @@
 """Plain HDF5 files: views by path, nothing from elsewhere."""
 
+import shutil
+from types import SimpleNamespace
+
 import h5py
 import numpy as np
 import pytest
 from tests.formats.samples import IDS, KIND, A, B
 
-from protocol_mvc.formats import guards, read
-from protocol_mvc.formats.guards import Refusal
+from protocol_mvc.data.checks import is_mapped
+from protocol_mvc.formats import convert, guards, hdf5, read
+from protocol_mvc.formats.guards import FileFault, Refusal
 from protocol_mvc.formats.hdf5 import checked, open_arrays
 
 
@@ -106,3 +110,30 @@ def test_what_is_not_there_is_named(path):
         file["a"] = A
         with pytest.raises(Refusal, match=r"no 'b' in '/', only \['a'\]"):
             checked(file, "b", h5py)
+
+
+@pytest.fixture
+def all_are_large(monkeypatch):
+    monkeypatch.setattr(hdf5, "LARGE", 0)
+
+
+@pytest.mark.parametrize("guarded", [False, True])
+def test_large_matrices_are_mapped_and_take_no_memory(path, monkeypatch, all_are_large, guarded):
+    with h5py.File(path, "w") as file:
+        file["a"], file["labels"] = A, KIND.astype("S")
+        file.create_dataset("b", data=B, chunks=True, compression="gzip")
+    monkeypatch.setattr(guards, "MAX_BYTES", KIND.nbytes + 2**20 * guarded)  # the process itself needs some
+    views = read(path, guarded=guarded).views
+    assert all(map(is_mapped, views.arrays))
+    assert np.array_equal(np.asarray(views.arrays[0]), A, equal_nan=True)
+    assert np.array_equal(np.asarray(views.arrays[1]), B, equal_nan=True)
+    again = read(convert(path, path.with_suffix(""))).views
+    assert np.array_equal(np.asarray(again.arrays[1]), B, equal_nan=True)
+
+
+def test_a_disk_without_room_is_told(path, monkeypatch, all_are_large):
+    with h5py.File(path, "w") as file:
+        file["a"] = A
+    monkeypatch.setattr(shutil, "disk_usage", lambda folder: SimpleNamespace(free=0))
+    with pytest.raises(FileFault, match=r"'/a' takes .* GiB, but .* has room for 0 GiB: let TMPDIR name"):
+        read(path)

@@ -88,15 +88,6 @@ def test_the_loss_is_climbed():
     assert values[0] < values[1]
 
 
-def test_a_loss_of_nothing_leaves_the_start():
-    x = views()
-    constant = projected_ascent(
-        lambda x: torch.zeros(()), x, epsilon=0.2, step=0.5, steps=5, boxes=[UNIT] * 2, generator=seeded()
-    )
-    for found, start in zip(constant, attack(x, steps=0), strict=True):
-        torch.testing.assert_close(found, start)
-
-
 def test_the_given_views_and_the_gradients_of_others_are_untouched():
     x, w = views(), torch.ones((), requires_grad=True)
     copies = [v.clone() for v in x]

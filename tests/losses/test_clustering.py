@@ -10,6 +10,7 @@ from tests.losses.known import QA, QB
 from torch.autograd import gradcheck
 from torch.nn import functional
 
+from protocol_mvc.data.imbalance import class_counts
 from protocol_mvc.losses.clustering import inequality, soft_cross_entropy
 
 seeds = st.integers(0, 2**32)
@@ -78,6 +79,16 @@ def test_no_mass_no_loss():
 
 def test_inequality_has_its_known_value():
     assert (inequality(QA) + inequality(QB)).item() == pytest.approx(0.039520, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("n_max", "k", "expected"),
+    [(1000, 10, (0.232, 0.024, 0.0006)), (200, 7, (0.250, 0.026, 0.0006)), (500, 5, (0.273, 0.029, 0.0007))],
+)
+def test_classes_whose_sizes_decay_are_unequal(n_max: int, k: int, expected: tuple[float, ...]):
+    sizes = [torch.from_numpy(class_counts(n_max, k, ratio)).double() for ratio in (0.1, 0.5, 0.9)]
+    found = [inequality((size / size.sum())[None]).item() for size in sizes]
+    assert found == pytest.approx(expected, abs=5e-4)
 
 
 def test_inequality_goes_from_none_to_all_in_one():

@@ -1,11 +1,16 @@
 """AR-DMVC: the attack climbs the contrast and leaves no trace; the mitigator is the one difference to AM."""
 
+import inspect
+
 import numpy as np
 import pytest
 import torch
+from sklearn.base import clone
 from tests.examples import blobs, seeded
 from tests.methods.small import made, small, small_config
 
+from protocol_mvc import ARDMVC, load_model
+from protocol_mvc.clusterer import MultiViewClusterer
 from protocol_mvc.data import as_views, fit_scalings
 from protocol_mvc.data.batches import Source
 from protocol_mvc.methods.ardmvc import PRESETS
@@ -31,15 +36,17 @@ def test_the_published_values():
     assert PRESETS["am"].mitigator
 
 
-def test_attacked_views_are_near_in_the_box_and_apart():
+@pytest.mark.parametrize("seed", range(3))
+def test_attacked_views_are_near_in_the_box_and_apart(seed: int):
     method = made("ardmvc", [5, 4, 3], attack_steps=5)
-    moved = method.attack(BATCH.views, seeded(), CONTEXT)
-    start = made("ardmvc", [5, 4, 3], attack_steps=1, attack_step=1e-9).attack(BATCH.views, seeded(), CONTEXT)
+    moved = method.attack(BATCH.views, seeded(seed), CONTEXT)
+    still = made("ardmvc", [5, 4, 3], attack_steps=1, attack_step=1e-9)
+    start = still.attack(BATCH.views, seeded(seed), CONTEXT)
     for before, after in zip(BATCH.views, moved, strict=True):
         assert (after - before).abs().max() <= 0.2 + 1e-6
         assert 0 <= after.min() <= after.max() <= 1
         assert not after.requires_grad
-    value = lambda views: method.contrast(method.network.encode(views).z).item()
+    value = lambda views: method.contrast(method.network(views), seeded()).item()
     assert value(moved) > value(start)
 
 
@@ -91,6 +98,37 @@ def test_a_mitigator_without_weight_changes_nothing():
     assert not np.array_equal(
         small("ardmvc", config=real).fit(VIEWS).predict_proba(VIEWS), plain.predict_proba(VIEWS)
     )
+
+
+def test_the_mitigator_is_a_parameter_of_the_estimator(tmp_path):
+    preset = small("ardmvc", config=small_config("ardmvc", mitigator=True)).fit(VIEWS)
+    model = clone(small("ardmvc", mitigator=True))
+    assert model.get_params()["mitigator"] is True
+    assert model.config == small_config("ardmvc")  # which stays as it was given
+    found = model.fit(VIEWS).predict_proba(VIEWS)
+    assert np.array_equal(found, preset.predict_proba(VIEWS))
+    assert model._config.mitigator
+    model.save(tmp_path / "model")
+    loaded = load_model(tmp_path / "model")
+    assert loaded.get_params() == model.get_params()
+    assert loaded._config == model._config
+    assert np.array_equal(loaded.predict_proba(VIEWS), found)
+
+
+def test_the_mitigator_can_be_set_and_taken_back():
+    model = ARDMVC(3).set_params(mitigator=True, config__attack_steps=1)
+    assert (model.mitigator, model.config.attack_steps, model._settled().mitigator) == (True, 1, True)
+    assert not model.set_params(mitigator=False)._settled().mitigator
+    assert model.set_params(config="am")._settled() == PRESETS["am"]
+    assert ARDMVC(mitigator=True)._settled() == PRESETS["am"]
+    assert repr(ARDMVC(3, mitigator=True)) == "ARDMVC(mitigator=True, n_clusters=3)"
+
+
+def test_every_other_parameter_is_that_of_all_estimators():
+    common = inspect.signature(MultiViewClusterer).parameters
+    own = dict(inspect.signature(ARDMVC).parameters)
+    assert own.pop("mitigator").default is False
+    assert own == dict(common)
 
 
 def test_views_live_in_the_box_unless_scaled_otherwise():

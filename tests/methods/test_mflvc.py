@@ -38,17 +38,19 @@ def test_the_contrast_is_the_sum_over_pairs_of_views():
     assert found == pytest.approx(expected)
 
 
-@pytest.mark.parametrize(("double", "floor"), [(True, 1.461150), (False, 0.0)])
-def test_the_floor_of_the_matched_loss(double: bool, floor: float):
-    method, given = made("mflvc", [5], 10, double_softmax=double), source(blobs(dims=(5,))[0])
-    sure = torch.full((90, 10), -1e4)
+@pytest.mark.parametrize(
+    ("double", "k", "floor"), [(True, 10, 1.461150), (True, 5, 0.904833), (False, 10, 0.0)]
+)
+def test_the_floor_of_the_matched_loss(double: bool, k: int, floor: float):
+    method, given = made("mflvc", [5], k, double_softmax=double), source(blobs(dims=(5,))[0])
+    sure = torch.full((90, k), -1e4)
     sure[:, 3] = 1e4
     method.network.encode = lambda views: type("Codes", (), {"logits": [sure]})
     labels = torch.full((90, 1), 3)
     taken = given.take(torch.arange(90))
     assert method.learn(taken, 0.0, labels)["matched"].item() == pytest.approx(floor, abs=1e-5)
     if double:
-        assert floor == pytest.approx(math.log(math.e + 9) - 1, abs=1e-6)
+        assert floor == pytest.approx(math.log(math.e + k - 1) - 1, abs=1e-6)
 
 
 def test_matched_labels_are_the_groups_under_the_names_of_the_head():

@@ -70,10 +70,12 @@ def test_stages_take_lengths_and_rates_from_the_config():
 
 
 @pytest.mark.parametrize("most", [None, 5])
-def test_steps_of_an_epoch_are_bounded_below_in_reconstruction_and_above_everywhere(most: int | None):
-    stages = method(reconstruct_steps=4, most_steps=most).stages()
-    assert [stage.least_steps for stage in stages] == [4, 1, 4, 1, 1]
-    assert [stage.most_steps for stage in stages] == [most] * 4 + [None]  # reading out has no steps
+def test_steps_of_an_epoch_are_bounded(most: int | None):
+    bounds = {"reconstruct_steps": 4, "most_steps": most, "most_rebalance_steps": 9}
+    *trained, last = method(**bounds).stages()
+    assert [stage.least_steps for stage in trained] == [4, 1, 4, 1]
+    assert [stage.most_steps for stage in trained] == [most] * 3 + [9]
+    assert last.step is None
 
 
 def test_reconstruction_touches_the_autoencoders_alone():

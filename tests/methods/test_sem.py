@@ -12,7 +12,6 @@ from protocol_mvc import assignment
 from protocol_mvc.losses.contrastive import paired_contrast
 from protocol_mvc.losses.divergence import jensen_shannon, mean_discrepancy
 from protocol_mvc.losses.pairwise import robust_contrast, spectral_contrast
-from protocol_mvc.methods.sem import Context
 from protocol_mvc.runtime import draw_seed
 
 DATA = source(blobs(dims=(5, 4, 3))[0], batch_size=30)
@@ -66,7 +65,7 @@ def test_all_ordered_pairs_count_by_their_weights(contrast: str):
     method, given = made("sem", DIMS, contrast=contrast), batch()
     weights = torch.rand(3, 3, generator=seeded())
     weights = weights + weights.T
-    losses = method.contrast(given, 0.0, Context(weights, seeded()))
+    losses = method.contrast(given, 0.0, (weights, seeded()))
     h = method.network.encode(given.views).h
     pairs = [(v, w) for v in range(3) for w in range(3)]
     expected = sum(weights[v, w].item() * LOSSES[contrast](h[v], h[w]).item() for v, w in pairs)
@@ -76,9 +75,9 @@ def test_all_ordered_pairs_count_by_their_weights(contrast: str):
 @pytest.mark.parametrize("corrupt", ["nothing", "noise", "mask"])
 def test_clean_views_are_reconstructed_from_corrupted_ones(corrupt: str):
     method, given = made("sem", DIMS, corrupt=corrupt), batch()
-    context = Context(torch.ones(3, 3), seeded(1))
+    context = (torch.ones(3, 3), seeded(1))
     found = method.reconstruct(given, 0.0, context)["reconstruction"].item()
-    again = method.contrast(given, 0.0, Context(torch.ones(3, 3), seeded(1)))["reconstruction"].item()
+    again = method.contrast(given, 0.0, (torch.ones(3, 3), seeded(1)))["reconstruction"].item()
     assert again == pytest.approx(found, rel=1e-5)
     clean = made("sem", DIMS).reconstruct(given, 0.0, context)["reconstruction"].item()
     assert (found == pytest.approx(clean, rel=1e-5)) == (corrupt == "nothing")

@@ -7,16 +7,7 @@ import torch
 from tests.examples import seeded
 from torch import Tensor, nn
 
-from protocol_mvc.nn.dense import (
-    HIDDEN,
-    BatchNorm,
-    ClusteringHead,
-    FusionNetwork,
-    HeLinear,
-    frozen_statistics,
-    normed_layers,
-    relu_layers,
-)
+from protocol_mvc.nn.dense import HIDDEN, BatchNorm, FusionNetwork, HeLinear, normed_layers, relu_layers
 from protocol_mvc.nn.seeded import build
 
 
@@ -35,9 +26,10 @@ def kinds(layers: nn.Sequential) -> list[str]:
 def test_the_layers_are_those_of_the_papers():
     assert kinds(relu_layers([5, 8, 6])) == ["HeLinear", "ReLU", "HeLinear", "ReLU"]
     assert kinds(normed_layers([5, 8, 6])) == ["Linear", "BatchNorm", "ReLU", "Linear"]
-    assert kinds(ClusteringHead(6, 3, he=True).hidden) == ["HeLinear", "ReLU", "BatchNorm"]
-    assert isinstance(ClusteringHead(6, 3, he=True).output, HeLinear)
-    assert type(ClusteringHead(6, 3, he=False).output) is nn.Linear
+    assert kinds(network(norm=False).head) == ["HeLinear", "ReLU", "BatchNorm"]
+    assert kinds(network(norm=True).head) == ["Linear", "ReLU", "BatchNorm"]
+    assert isinstance(network(norm=False).output, HeLinear)
+    assert type(network(norm=True).output) is nn.Linear
 
 
 def test_he_linear_is_drawn_for_relu_from_the_generator_alone():
@@ -63,17 +55,6 @@ def test_a_row_without_company_is_normed_by_what_is_remembered():
     assert all(torch.equal(x, remembered[name]) for name, x in norm.state_dict().items())
 
 
-def test_frozen_statistics_are_used_but_not_remembered():
-    module = network().train()
-    before = {name: x.clone() for name, x in module.state_dict().items()}
-    with frozen_statistics(module):
-        frozen = module(views())
-    assert all(torch.equal(x, before[name]) for name, x in module.state_dict().items())
-    assert torch.equal(module(views()).logits, frozen.logits)
-    name = "head.hidden.2.running_mean"
-    assert not torch.equal(module.state_dict()[name], before[name])
-
-
 @pytest.mark.parametrize("norm", [True, False])
 def test_the_network_encodes_fuses_and_clusters(norm: bool):
     module = network(norm=norm).eval()
@@ -82,7 +63,7 @@ def test_the_network_encodes_fuses_and_clusters(norm: bool):
     assert [x.shape for x in z] == [(7, 6), (7, 6)]
     assert found.hidden.shape == (7, HIDDEN)
     fused = (z[0] + z[1]) / 2  # all views weigh the same at first
-    torch.testing.assert_close(module.head(fused)[1], found.logits)
+    torch.testing.assert_close(module.output(module.head(fused)), found.logits)
     assert all(bool((x >= 0).all()) is not norm for x in z)  # ReLU ends the encoders without norm
     for code, feature in zip(z, found.codes.h, strict=True):
         torch.testing.assert_close(feature, code / code.norm(dim=1, keepdim=True))

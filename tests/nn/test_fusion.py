@@ -46,6 +46,14 @@ def test_attention_rows_are_distributions(n, training):
     torch.testing.assert_close(g.sum(1), torch.ones_like(g[0]))
 
 
+def test_faint_attention_has_squares_that_are_no_denormal_numbers():
+    z = rows(0, 7)
+    _, g = attention()(1000 * z)
+    assert (g.float().square() >= torch.finfo(torch.float32).tiny).all()
+    assert (g.amin(1) < 1e-12).all()  # where the formula would have zeros
+    torch.testing.assert_close(g.sum(1), torch.ones_like(g[0]))
+
+
 def test_attention_equals_its_formula():
     block, z = attention(), rows(0)
     q, k, v = (z @ block.attention.in_proj_weight.T + block.attention.in_proj_bias).chunk(3, dim=1)

@@ -87,7 +87,8 @@ def test_dropout_keeps_the_mean(probability):
     out = dropout(probability)(torch.ones(200_000))
     assert out.mean().item() == pytest.approx(1, abs=0.03)
     assert (out == 0).float().mean().item() == pytest.approx(probability, abs=0.01)
-    torch.testing.assert_close(out[out > 0], torch.full_like(out[out > 0], 1 / (1 - probability)))
+    kept = out[out > 0]
+    torch.testing.assert_close(kept, torch.full_like(kept, 1 / (1 - probability)), rtol=1e-3, atol=0)
 
 
 def test_dropout_is_off_for_inference_and_at_zero():

@@ -5,7 +5,7 @@ from functools import partial
 
 from protocol_mvc.bench import paper
 from protocol_mvc.bench.records import Record
-from protocol_mvc.bench.tables import UNKNOWN, Row, Section, Table, newest, sources
+from protocol_mvc.bench.tables import UNKNOWN, Row, Section, Table, mean_rows, newest, sources
 from protocol_mvc.estimator import ESTIMATORS
 from protocol_mvc.report import Group, grouped, ratio_text, spread
 
@@ -43,14 +43,10 @@ def gaps(records: Sequence[Record]) -> Section:
 def gap_table(study: str, runs: Iterable[Record]) -> Table:
     """One row per data set, ratio and method, for one share."""
     header = ("data", "R", "method", "ACC", "NMI", "PUR", "tail", "seeds")
-    share = float(study.removeprefix(HIDDEN))
-    return Table(f"{share:.0%} of the views missing", header, [_row(*item) for item in grouped(runs).items()])
-
-
-def _row(group: Group, runs: list[Record]) -> Row:
-    dataset, ratio, name = group
-    means = (spread([r["scores"][score] for r in runs]) for score in ("acc", "nmi", "pur", "tail"))
-    return (dataset, ratio_text(ratio), name, *means, str(len(runs)))
+    shown = [("scores", name) for name in ("acc", "nmi", "pur", "tail")]
+    return Table(
+        f"{float(study.removeprefix(HIDDEN)):.0%} of the views missing", header, mean_rows(runs, shown)
+    )
 
 
 # The parts of the pages about methods, by the names of their markers.

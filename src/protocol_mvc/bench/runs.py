@@ -17,7 +17,8 @@ from protocol_mvc.data import data_hash, hide_views, load
 
 Labels = npt.NDArray[np.int64]
 
-ADDED = ("most_rows",)  # fields of configs that earlier records lack; no data set of theirs has so many rows
+#: fields of configs that earlier records lack, and the samples up to which they change nothing
+ADDED = {"most_rows": 20_000, "most_rebalance_steps": 4096}
 
 
 class Unit(NamedTuple):
@@ -98,7 +99,8 @@ def is_current(record: Record) -> bool:
 
 def config_in(record: Record) -> dict[str, Any]:
     """The config of a record, with the fields that came later and change nothing for earlier runs."""
-    later = {name: value for name, value in config_of(record["method"]).items() if name in ADDED}
+    few = [name for name, most in ADDED.items() if record.get("samples", 0) <= most]
+    later = {name: value for name, value in config_of(record["method"]).items() if name in few}
     return {**later, **record.get("config", {})}
 
 

@@ -10,7 +10,7 @@ from protocol_mvc.bench.methods import config_of
 from protocol_mvc.bench.records import Record
 from protocol_mvc.bench.runs import Unit, config_in, is_run, key
 from protocol_mvc.bench.studies import CHOICES, GRIDS
-from protocol_mvc.bench.tables import NONE, Row, Section, Table, newest, sources
+from protocol_mvc.bench.tables import NONE, Row, Section, Table, mean_rows, newest, sources
 from protocol_mvc.report import Group, grouped, ratio_text, spread
 
 SETTLED = 0.01  # a curve has settled when it stays this near to its end
@@ -28,15 +28,8 @@ def attacks(records: Sequence[Record]) -> Section:
 def attack_table(runs: Sequence[Record]) -> Table:
     """One row per data set, ratio and method, for attacks of one size."""
     header = ("data", "R", "method", "ACC", "attacked ACC", "NMI", "attacked NMI", "seeds")
-    rows = [_attack_row(*item) for item in grouped(runs).items()]
-    return Table(f"Attacks of size {runs[0]['epsilon']:g}", header, rows)
-
-
-def _attack_row(group: Group, runs: list[Record]) -> Row:
-    dataset, ratio, method = group
-    both = [(part, name) for name in ("acc", "nmi") for part in ("scores", "attacked_scores")]
-    means = (spread([r[part][name] for r in runs]) for part, name in both)
-    return (dataset, ratio_text(ratio), method, *means, str(len(runs)))
+    shown = [(part, name) for name in ("acc", "nmi") for part in ("scores", "attacked_scores")]
+    return Table(f"Attacks of size {runs[0]['epsilon']:g}", header, mean_rows(runs, shown))
 
 
 def balanced(records: Sequence[Record]) -> Section:
@@ -49,18 +42,11 @@ def balanced(records: Sequence[Record]) -> Section:
 def balanced_table(runs: Iterable[Record]) -> Table:
     """One row per data set, ratio and method."""
     header = ("data", "R", "method", "train ACC", "train NMI", "test ACC", "test NMI", "test tail", "seeds")
-    return Table("Train and test", header, [_balanced_row(*item) for item in grouped(runs).items()])
-
-
-def _balanced_row(group: Group, runs: list[Record]) -> Row:
-    dataset, ratio, method = group
-    shown = [
-        ("train_scores", "acc"),
-        ("train_scores", "nmi"),
-        *(("scores", n) for n in ("acc", "nmi", "tail")),
-    ]
-    means = (spread([r[part][name] for r in runs]) for part, name in shown)
-    return (dataset, ratio_text(ratio), method, *means, str(len(runs)))
+    train, test = (
+        (("train_scores", n) for n in ("acc", "nmi")),
+        (("scores", n) for n in ("acc", "nmi", "tail")),
+    )
+    return Table("Train and test", header, mean_rows(runs, [*train, *test]))
 
 
 def calibration(records: Sequence[Record]) -> Section:
@@ -76,14 +62,8 @@ def calibration(records: Sequence[Record]) -> Section:
 def calibration_table(runs: Iterable[Record]) -> Table:
     """One row per data set, ratio and method."""
     header = ("data", "R", "method", "ACC", "confidence", "error", "ranking", "seeds")
-    return Table("Confidence", header, [_calibration_row(*item) for item in grouped(runs).items()])
-
-
-def _calibration_row(group: Group, runs: list[Record]) -> Row:
-    dataset, ratio, method = group
-    means = (spread([r["calibration"][name] for r in runs]) for name in ("confidence", "error", "ranking"))
-    accuracy = spread([r["scores"]["acc"] for r in runs])
-    return (dataset, ratio_text(ratio), method, accuracy, *means, str(len(runs)))
+    shown = [("scores", "acc"), *(("calibration", name) for name in ("confidence", "error", "ranking"))]
+    return Table("Confidence", header, mean_rows(runs, shown))
 
 
 def choices(records: Sequence[Record]) -> Section:

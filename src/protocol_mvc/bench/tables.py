@@ -158,15 +158,17 @@ def tails(records: Sequence[Record]) -> Section:
 def tail_table(runs: Iterable[Record]) -> Table:
     """Mean recalls by the size of classes."""
     header = ("data", "R", "method", "head", "medium", "tail", "all", "seeds")
-    return Table(
-        "Recall by the size of classes", header, [_tail_row(*item) for item in grouped(runs).items()]
-    )
+    shown = [("scores", name) for name in ("head", "medium", "tail", "recall")]
+    return Table("Recall by the size of classes", header, mean_rows(runs, shown))
 
 
-def _tail_row(group: Group, runs: list[Record]) -> Row:
-    dataset, ratio, method = group
-    means = (spread([r["scores"][name] for r in runs]) for name in ("head", "medium", "tail", "recall"))
-    return (dataset, ratio_text(ratio), method, *means, str(len(runs)))
+def mean_rows(runs: Iterable[Record], shown: Sequence[tuple[str, str]]) -> list[Row]:
+    """One row per data set, ratio and method: the means of the values of those parts and names, and seeds."""
+    rows = []
+    for (dataset, ratio, method), found in grouped(runs).items():
+        means = (spread([r[part][name] for r in found]) for part, name in shown)
+        rows.append((dataset, ratio_text(ratio), method, *means, str(len(found))))
+    return rows
 
 
 def speed(records: Sequence[Record]) -> Section:

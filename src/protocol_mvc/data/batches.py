@@ -33,6 +33,7 @@ class Source:
         batch_size: most samples of a shuffled batch.
         device: where batches go.
         shared: whether the processes that there are, all having the same data, share the work.
+        drawn_anew: whether these are samples of larger data that no other stage may have seen.
     """
 
     def __init__(
@@ -43,10 +44,11 @@ class Source:
         batch_size: int,
         device: torch.device,
         shared: bool = False,
+        drawn_anew: bool = False,
     ) -> None:
         """Keep what is given."""
         self.views, self.scalings, self.device = views, tuple(scalings), device
-        self.batch_size, self.shared = batch_size, shared
+        self.batch_size, self.shared, self.drawn_anew = batch_size, shared, drawn_anew
         self.n_batches = max(1, -(-len(views) // batch_size))
         self._present = None if views.complete else torch.from_numpy(views.mask)
 
@@ -65,6 +67,7 @@ class Source:
             batch_size=self.batch_size,
             device=self.device,
             shared=self.shared,
+            drawn_anew=True,
         )
 
     def shuffled(self, generator: torch.Generator) -> Iterator[Batch]:
@@ -87,20 +90,33 @@ class Source:
         heights, so this is what makes the result for a sample independent of the company it comes in.
         """
         for first in self._mine(torch.arange(0, len(self), BLOCK)).tolist():
-            yield self.take(torch.arange(first, first + BLOCK).clamp_max(len(self) - 1))
+            rows = torch.arange(first, first + BLOCK)
+            if first + BLOCK <= len(self):
+                yield self._batch(rows, self._at_hand, slice(first, first + BLOCK))  # not copied
+            else:
+                yield self.take(rows.clamp_max(len(self) - 1))
 
     def _mine(self, all_of_them: Tensor) -> Tensor:
         return distributed.share(all_of_them) if self.shared else all_of_them
 
     def take(self, rows: Tensor) -> Batch:
         """The named samples."""
-        return self._batch(rows, vars(self).get("_scaled", {}))  # scaled anew unless training has done it
+        return self._batch(rows, self._at_hand)
 
-    def _batch(self, rows: Tensor, scaled: dict[int, Tensor]) -> Batch:
-        views = [
-            (scaled[v][rows] if v in scaled else self._scale(v, rows.numpy())).to(self.device)
+    @property
+    def _at_hand(self) -> dict[int, Tensor]:
+        """The views that need not be scaled anew, since training has done it."""
+        scaled: dict[int, Tensor] = vars(self).get("_scaled", {})
+        return scaled
+
+    def _batch(self, rows: Tensor, scaled: dict[int, Tensor], place: slice | None = None) -> Batch:
+        """The rows, which may lie at one place."""
+        where = rows if place is None else place
+        arrays = (
+            scaled[v][where] if v in scaled else self._scale(v, place or rows.numpy())
             for v in range(self.views.n_views)
-        ]
+        )
+        views = [array.to(self.device) for array in arrays]
         present = None if self._present is None else self._present[rows].to(self.device)
         return Batch(views, rows, present)
 

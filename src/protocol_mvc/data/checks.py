@@ -1,8 +1,8 @@
 """Turn one view into a numeric matrix, and tell which of its rows are present."""
 
+import mmap
 import re
 from collections.abc import Iterator
-from mmap import mmap
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -20,6 +20,7 @@ __all__ = [
     "is_mapped",
     "is_sparse",
     "present_rows",
+    "release",
     "row_index",
     "row_slices",
 ]
@@ -45,9 +46,24 @@ def is_sparse(x: Any) -> bool:
 
 def is_mapped(x: Any) -> bool:
     """Tell whether an array is a part of a file on the disk, also seen through views of a memory map."""
-    while isinstance(x, np.ndarray):
+    return isinstance(getattr(_whole(x), "base", None), mmap.mmap)
+
+
+def release(x: Any) -> None:
+    """Let go of the pages of a mapped array that were read: memory is for what is needed next.
+
+    They come back from the file, so only arrays that cannot be written are released.
+    """
+    whole = _whole(x)
+    if is_mapped(whole) and getattr(whole, "mode", None) == "r" and hasattr(mmap, "MADV_DONTNEED"):
+        whole.base.madvise(mmap.MADV_DONTNEED)
+
+
+def _whole(x: Any) -> Any:
+    """The array that a view of it is a part of, if it is one."""
+    while isinstance(getattr(x, "base", None), np.ndarray):
         x = x.base
-    return isinstance(x, mmap)
+    return x
 
 
 def as_matrix(view: Any, name: str) -> Matrix:
@@ -108,7 +124,9 @@ def row_slices(matrix: Matrix) -> Iterator[slice]:
     """Yield the consecutive row ranges of `matrix` whose values fit `CHUNK_BYTES` as float64."""
     n, width = matrix.shape
     cells = matrix.nnz / max(n, 1) if issparse(matrix) else width
-    yield from gen_batches(n, max(1, int(CHUNK_BYTES / (8 * max(cells, 1)))))
+    for rows in gen_batches(n, max(1, int(CHUNK_BYTES / (8 * max(cells, 1))))):
+        yield rows
+        release(matrix)
 
 
 def present_rows(matrix: Matrix, name: str, ids: NDArray[Any]) -> Bools:

@@ -7,6 +7,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from protocol_mvc.data.checks import release
 from protocol_mvc.data.statistics import Floats, Profile, column_moments, column_sum, profile
 from protocol_mvc.data.views import Rows, Views
 from protocol_mvc.messages import brief
@@ -212,4 +213,5 @@ def scaled_rows(views: Views, v: int, rows: Rows, scaling: Scaling) -> NDArray[n
     """
     out = apply_scaling(scaling, views.dense(v, rows, np.float64))
     out[~views.mask[:, v][rows]] = 0
+    release(views.arrays[v])
     return out

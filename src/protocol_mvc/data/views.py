@@ -11,7 +11,16 @@ from scipy.sparse import csr_array
 
 from protocol_mvc.data.alignment import align_frames
 from protocol_mvc.data.annotated import Columns, align_annotated, is_annotated
-from protocol_mvc.data.checks import Bools, Matrix, as_matrix, is_frame, is_sparse, present_rows, row_index
+from protocol_mvc.data.checks import (
+    Bools,
+    Matrix,
+    as_matrix,
+    is_frame,
+    is_sparse,
+    present_rows,
+    release,
+    row_index,
+)
 from protocol_mvc.data.grouping import Groups, default_name, named, split_columns
 from protocol_mvc.messages import one_line
 
@@ -92,6 +101,8 @@ class Views:
         """Return the chosen samples; an integer gives a `Views` of one sample."""
         rows = row_index(key)
         arrays = tuple(array[rows] for array in self.arrays)
+        for array in self.arrays:
+            release(array)
         return Views(arrays, self.names, self.ids[rows], self.mask[rows], self.columns)
 
     def select(self, names: Sequence[str], dims: Sequence[int]) -> "Views":

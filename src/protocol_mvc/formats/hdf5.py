@@ -1,6 +1,8 @@
 """HDF5 files: nothing outside of one is ever read, and a full disk does not kill who writes one."""
 
 import io
+import shutil
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -9,13 +11,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from protocol_mvc.data.checks import row_slices
 from protocol_mvc.formats.arrays import Stored
 from protocol_mvc.formats.guards import Refusal, check_ratio, check_size, need
 
 __all__ = ["checked", "member", "open_arrays", "writing"]
 
 MAX_DEPTH = 8  # of groups in groups; links may make circles
+LARGE = 2**28  # bytes; matrices of more are copied to a temporary file and mapped
 
 
 @contextmanager
@@ -37,7 +42,29 @@ def _stored(name: str, node: Any, h5py: Any) -> Stored:
     _check_own(name, node)
     if h5py.check_string_dtype(node.dtype) is not None:
         return Stored(node.shape, np.dtype(np.str_), lambda: node.asstr()[()])
+    if node.ndim == 2 and node.dtype.kind in "buif" and node.nbytes > LARGE:
+        return Stored(node.shape, node.dtype, partial(_mapped, node), mapped=True)
     return Stored(node.shape, node.dtype, partial(node.__getitem__, ()))
+
+
+def _mapped(node: Any) -> NDArray[Any]:
+    """Return a matrix without taking memory for it, as the map of a temporary file that has no name.
+
+    Raises:
+        Refusal: If the disk has no room for it.
+    """
+    folder = tempfile.gettempdir()
+    free = shutil.disk_usage(folder).free
+    if node.nbytes > free:
+        raise Refusal(
+            f"the data set {node.name!r} takes {node.nbytes / 2**30:.3g} GiB, but {folder} has room for "
+            f"{free / 2**30:.3g} GiB: let TMPDIR name a larger disk."
+        )
+    with tempfile.TemporaryFile() as file:
+        for rows in row_slices(node):
+            file.write(np.ascontiguousarray(node[rows]).tobytes())
+        file.flush()
+        return np.memmap(file, node.dtype, "r", shape=node.shape)
 
 
 def _check_own(name: str, node: Any) -> None:

@@ -1,7 +1,6 @@
 """Perturbations that drive views apart, and how little a prediction should mind them."""
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -9,19 +8,6 @@ from torch import Tensor
 Box = tuple[float, float]
 
 SMOOTHING = 1e-4  # added to every probability
-
-
-class Ball(NamedTuple):
-    """The views that are near enough to a given one, entry by entry."""
-
-    center: Tensor  # (n, D)
-    radius: Tensor  # (1, D)
-    box: Box | None  # least and largest value of an entry
-
-    def project(self, x: Tensor) -> Tensor:
-        """The nearest view that is near enough."""
-        near = self.center + (x - self.center).clamp(-self.radius, self.radius)
-        return near if self.box is None else near.clamp(*self.box)
 
 
 def projected_ascent(
@@ -51,25 +37,24 @@ def projected_ascent(
         boxes: least and largest value that an entry of each view may have, or None.
         generator: of the start, on the cpu, so that it is the same on every device.
     """
-    balls = [Ball(x, epsilon * _unit(x, box), box) for x, box in zip(views, boxes, strict=True)]
-    noise = [2 * torch.rand(x.shape, generator=generator).to(x) - 1 for x in views]
-    moved = [ball.project(ball.center + ball.radius * d) for ball, d in zip(balls, noise, strict=True)]
+    around = [_around(x, epsilon, box) for x, box in zip(views, boxes, strict=True)]
+
+    def moved(start: Sequence[Tensor], change: list[Tensor]) -> list[Tensor]:
+        parts = zip(start, change, around, strict=True)
+        return [(x + radius * d).detach().clamp(low, high) for x, d, (radius, low, high) in parts]
+
+    found = moved(views, [2 * torch.rand(x.shape, generator=generator).to(x) - 1 for x in views])
     for _ in range(steps):
-        leaves = [x.requires_grad_() for x in moved]
-        value = loss(leaves)
-        if not value.requires_grad:  # it does not depend on the views: there is nothing to climb
-            break
-        slopes = torch.autograd.grad(value, leaves)
-        moved = [
-            ball.project(x.detach() + step * ball.radius * slope.sign())
-            for ball, x, slope in zip(balls, leaves, slopes, strict=True)
-        ]
-    return [x.detach() for x in moved]
+        leaves = [x.requires_grad_() for x in found]
+        found = moved(leaves, [step * slope.sign() for slope in torch.autograd.grad(loss(leaves), leaves)])
+    return found
 
 
-def _unit(x: Tensor, box: Box | None) -> Tensor:
-    """What epsilon is measured in."""
-    return x.std(0, correction=0, keepdim=True) if box is None else torch.ones_like(x[:1])
+def _around(x: Tensor, epsilon: float, box: Box | None) -> tuple[Tensor, Tensor, Tensor]:
+    """How far entries may go, and the least and the largest value that they may have."""
+    radius = epsilon * (torch.ones_like(x[:1]) if box else x.std(0, correction=0, keepdim=True))
+    low, high = x - radius, x + radius
+    return (radius, low.clamp(*box), high.clamp(*box)) if box else (radius, low, high)
 
 
 def smoothed_divergence(p: Tensor, q: Tensor) -> Tensor:

@@ -32,7 +32,6 @@ class Aecoddc(DdcMethod):
     scaling: ClassVar[str] = "range"  # a sigmoid ends the decoders
 
     def __init__(self, config: AecoddcConfig, dims: list[int], n_clusters: int) -> None:
-        """Make the networks."""
         super().__init__(config, dims, n_clusters)
         widths = [config.latent, config.latent, *config.hidden[:0:-1]]
         self.decoders = nn.ModuleList(

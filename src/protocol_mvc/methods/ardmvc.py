@@ -1,6 +1,6 @@
 """AR-DMVC: clusters that stay what they are when someone perturbs the views; with a mitigator, AR-DMVC-AM."""
 
-from contextlib import nullcontext
+from copy import deepcopy
 from typing import ClassVar
 
 import torch
@@ -10,8 +10,7 @@ from protocol_mvc.data.batches import Batch
 from protocol_mvc.losses.adversarial import Box, projected_ascent, smoothed_divergence
 from protocol_mvc.losses.selective import mutual_contrast
 from protocol_mvc.methods.base import Count, NotNegative, Positive, Width
-from protocol_mvc.methods.base_ddc import DdcMethod, DeepDdcConfig
-from protocol_mvc.nn.dense import Clustered, frozen_statistics
+from protocol_mvc.methods.base_ddc import AlignedMethod, DeepDdcConfig
 from protocol_mvc.stages import Losses, Stage
 
 
@@ -37,7 +36,7 @@ class ArdmvcConfig(DeepDdcConfig):
 PRESETS = {"default": ArdmvcConfig(), "am": ArdmvcConfig(mitigator=True)}
 
 
-class Ardmvc(DdcMethod):
+class Ardmvc(AlignedMethod):
     """Adversarially robust deep multi-view clustering: CoMVC on views and on attacked views."""
 
     scaling: ClassVar[str] = "range"  # as published; the attack then stays in [0, 1]
@@ -61,26 +60,12 @@ class Ardmvc(DdcMethod):
             losses["mitigator"] = c.mitigator_weight * apart
         return losses
 
-    def objective(self, batch: Batch, found: Clustered, generator: torch.Generator) -> Losses:
-        """Divergences, and the contrast between views."""
-        return super().objective(batch, found, generator) | self.faded(self.contrast(found.codes.z))
-
-    def contrast(self, z: list[Tensor]) -> Tensor:
-        """What is attacked."""
-        return mutual_contrast(z, temperature=self.config.temperature)
-
     def attack(
         self, views: list[Tensor], generator: torch.Generator, boxes: list[Box | None]
     ) -> list[Tensor]:
         """Views near the given ones at which the views of a sample seem to have little in common."""
         c = self.config
-        with nullcontext() if c.attack_statistics else frozen_statistics(self.network):
-            return projected_ascent(
-                lambda moved: self.contrast(self.network.encode(moved).z),
-                views,
-                epsilon=c.attack_size,
-                step=c.attack_step,
-                steps=c.attack_steps,
-                boxes=boxes,
-                generator=generator,
-            )
+        victim = self.network if c.attack_statistics else deepcopy(self.network)
+        climbed = lambda moved: mutual_contrast(victim.encode(moved).z, temperature=c.temperature)
+        size = {"epsilon": c.attack_size, "step": c.attack_step, "steps": c.attack_steps}
+        return projected_ascent(climbed, views, **size, boxes=boxes, generator=generator)

@@ -3,13 +3,13 @@
 from collections.abc import Callable, Iterable
 from functools import partial
 from itertools import combinations
-from typing import Annotated, Any, ClassVar, NamedTuple, Protocol
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import torch
 from pydantic import BaseModel, ConfigDict, Field
 from torch import Tensor, nn
 
-from protocol_mvc import assignment
+from protocol_mvc.assignment import Features, Labels, kmeans
 from protocol_mvc.data.batches import Batch, Source
 from protocol_mvc.data.views import Views
 from protocol_mvc.distributed import gather, shares, world_size
@@ -17,7 +17,7 @@ from protocol_mvc.losses.clustering import inequality
 from protocol_mvc.losses.contrastive import class_contrast
 from protocol_mvc.losses.reconstruction import squared_error
 from protocol_mvc.nn.heads import centers_of, log_closeness
-from protocol_mvc.nn.network import CodeNetwork, rows_of
+from protocol_mvc.nn.network import CodeNetwork, SharedHeads, rows_of
 from protocol_mvc.nn.seeded import evaluating
 from protocol_mvc.runtime import draw_seed
 from protocol_mvc.stages import Losses, Stage
@@ -27,6 +27,8 @@ Width = Annotated[int, Field(ge=1)]
 Positive = Annotated[float, Field(gt=0)]
 Fraction = Annotated[float, Field(ge=0, le=1)]
 NotNegative = Annotated[float, Field(ge=0)]
+
+SHARPNESS = 10.0  # of the probabilities after K-means; labels do not depend on it
 
 
 class MethodConfig(BaseModel):
@@ -53,53 +55,29 @@ class Inferred(NamedTuple):
     log_proba: Tensor  # (n, k)
 
 
-class Method(Protocol):
-    """A torch module with stages to train and a way to infer."""
-
-    incomplete: ClassVar[bool]  # whether samples may lack views
-    divisible: ClassVar[bool]  # whether several processes may share the work
-    batch_size: ClassVar[int]  # of training, unless the user says otherwise
-    scaling: ClassVar[str]  # of the views, likewise
-
-    def stages(self) -> list[Stage]:
-        """The training, in order."""
-
-    def infer(self, batch: Batch) -> Inferred:
-        """Embedding and log-probabilities that depend on nothing but the sample itself."""
-
-    def class_prior(self) -> Tensor:
-        """The class frequencies (k,) that the method perceived."""
-
-    def view_weights(self) -> Tensor:
-        """The weight (V,) of each view; they sum to one."""
-
-
-class KMeansConfig(AutoencoderConfig):
-    """The choices of a method that ends with K-means."""
-
-    sharpness: Positive = 10.0  #: of the probabilities; labels do not depend on it
-
-
 class DeepMethod(nn.Module):
-    """A method that perceives no class sizes of its own: they are read off its final predictions.
+    """What every method offers to the estimator; the class sizes are read off the final predictions.
 
     A subclass gives `stages`, the last of which is `self.last_stage()`, and `infer`.
     """
 
-    incomplete: ClassVar[bool] = False
-    divisible: ClassVar[bool] = False
-    batch_size: ClassVar[int] = 256
-    scaling: ClassVar[str] = "auto"
+    incomplete: ClassVar[bool] = False  # whether samples may lack views
+    divisible: ClassVar[bool] = False  # whether several processes may share the work
+    batch_size: ClassVar[int] = 256  # of training, unless the user says otherwise
+    scaling: ClassVar[str] = "auto"  # of the views, likewise
     prior: Tensor
 
     def __init__(self, config: Any, dims: list[int], n_clusters: int) -> None:
-        """Keep what every method is made of."""
         super().__init__()
         self.config, self.n_clusters, self.n_views = config, n_clusters, len(dims)
         self.register_buffer("prior", torch.empty(n_clusters))  # mean prediction
 
+    def stages(self) -> list[Stage]:
+        """The training, in order."""
+        raise NotImplementedError
+
     def infer(self, batch: Batch) -> Inferred:
-        """Embedding and log-probabilities of each sample."""
+        """Embedding and log-probabilities that depend on nothing but the sample itself."""
         raise NotImplementedError
 
     def last_stage(self) -> Stage:
@@ -111,11 +89,11 @@ class DeepMethod(nn.Module):
         self.prior.copy_(infer_all(self, source).log_proba.exp().mean(0))
 
     def class_prior(self) -> Tensor:
-        """The mean prediction of the training samples."""
+        """The class frequencies (k,): the mean prediction of the training samples."""
         return self.prior
 
     def view_weights(self) -> Tensor:
-        """All views weigh the same."""
+        """The weight (V,) of each view; they sum to one."""
         return self.prior.new_full((self.n_views,), 1 / self.n_views)
 
 
@@ -132,6 +110,20 @@ class CodeMethod(DeepMethod):
         """The error of the reconstructions."""
         return reconstruction(batch, self.network.reconstruct(batch.views))
 
+    def kmeans(self, x: Features, generator: torch.Generator, count: int = 0) -> Labels:
+        """The group (n,) of every row; there are as many as clusters, unless a count is given."""
+        seed, starts = draw_seed(generator), self.config.kmeans_starts
+        return kmeans(x, count or self.n_clusters, seed, starts)
+
+
+class LabelMethod(CodeMethod):
+    """A method with a feature head and a label head that all views share."""
+
+    def __init__(self, config: Any, dims: list[int], n_clusters: int, **heads: Any) -> None:
+        super().__init__(config, dims, n_clusters)
+        widths = (config.hidden, config.latent, config.feature)
+        self.network = SharedHeads(dims, n_clusters, widths, **heads)
+
     def infer(self, batch: Batch) -> Inferred:
         """The features of the views that are there, and the mean of their predictions."""
         codes, here = self.network.encode(batch.views), batch.present
@@ -139,30 +131,28 @@ class CodeMethod(DeepMethod):
 
 
 class KMeansMethod(CodeMethod):
-    """A method that ends with K-means on the features that a subclass gives in `embed`."""
+    """A method that ends with K-means on the features that `embed` gives."""
 
     centers: Tensor
 
     def __init__(self, config: Any, dims: list[int], n_clusters: int, width: int) -> None:
-        """Make room for the centres of clusters of features of that width."""
         super().__init__(config, dims, n_clusters)
         self.register_buffer("centers", torch.empty(n_clusters, width))
 
     def embed(self, batch: Batch) -> Tensor:
-        """Features (n, width) of each sample on its own."""
-        raise NotImplementedError
+        """Features (n, width) of each sample on its own: those of all views side by side."""
+        return torch.cat(self.network.encode(batch.views).h, dim=1)
 
     def infer(self, batch: Batch) -> Inferred:
         """The nearer a centre is, the likelier is its cluster."""
         x = self.embed(batch)
-        return Inferred(x, log_closeness(x, self.centers, self.config.sharpness))
+        return Inferred(x, log_closeness(x, self.centers, SHARPNESS))
 
     @torch.no_grad()
     def read_out(self, source: Source, generator: torch.Generator) -> None:
         """K-means of all samples."""
         x = infer_all(self, source).embedding
-        seed, starts = draw_seed(generator), self.config.kmeans_starts
-        label = torch.from_numpy(assignment.kmeans(x.numpy(), self.n_clusters, seed, starts))
+        label = torch.from_numpy(self.kmeans(x.numpy(), generator))
         self.centers.copy_(centers_of(x, label, self.n_clusters))
         super().read_out(source, generator)
 

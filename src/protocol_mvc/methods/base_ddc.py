@@ -8,6 +8,7 @@ from torch import Tensor
 
 from protocol_mvc.data.batches import Batch, Source
 from protocol_mvc.losses.ddc import RELATIVE_WIDTH, ddc
+from protocol_mvc.losses.selective import mutual_contrast
 from protocol_mvc.methods.base import (
     Count,
     DeepMethod,
@@ -56,7 +57,6 @@ class DdcMethod(DeepMethod):
     batch_size: ClassVar[int] = 100
 
     def __init__(self, config: DdcConfig, dims: list[int], n_clusters: int) -> None:
-        """Make the network."""
         super().__init__(config, dims, n_clusters)
         self.dims = dims
         self.network = FusionNetwork(
@@ -111,6 +111,19 @@ class DdcMethod(DeepMethod):
         """The weights w of the mean."""
         return self.network.fusion.weights()
 
-    def faded(self, contrast: Tensor) -> Losses:
-        """The contrast times min_v w_v, without a gradient: it fades out as a view is switched off."""
-        return {"contrast": self.config.contrast_weight * self.view_weights().detach().min() * contrast}
+
+class AlignedMethod(DdcMethod):
+    r"""DDC and contrast between views: ddc1 + ddc2 + ddc3 + \delta min_v w_v contrast.
+
+    No gradient flows through the least weight: the contrast fades out as a view is switched off.
+    """
+
+    def objective(self, batch: Batch, found: Clustered, generator: torch.Generator) -> Losses:
+        """Divergences, and the contrast."""
+        weight = self.config.contrast_weight * self.view_weights().detach().min()
+        losses = super().objective(batch, found, generator)
+        return losses | {"contrast": weight * self.contrast(found, generator)}
+
+    def contrast(self, found: Clustered, generator: torch.Generator) -> Tensor:
+        """Every view of a sample finds the others among all samples."""
+        return mutual_contrast(found.codes.z, temperature=self.config.temperature)

@@ -3,12 +3,10 @@
 import torch
 from torch import Tensor
 
-from protocol_mvc.data.batches import Batch
-from protocol_mvc.losses.selective import mutual_contrast, selective_contrast
+from protocol_mvc.losses.selective import selective_contrast
 from protocol_mvc.methods.base import NotNegative, Positive
-from protocol_mvc.methods.base_ddc import DEEP, DdcConfig, DdcMethod
+from protocol_mvc.methods.base_ddc import DEEP, AlignedMethod, DdcConfig
 from protocol_mvc.nn.dense import Clustered
-from protocol_mvc.stages import Losses
 
 
 class ComvcConfig(DdcConfig):
@@ -23,23 +21,13 @@ class ComvcConfig(DdcConfig):
 PRESETS = {"default": ComvcConfig(), "deepmvc": ComvcConfig(**DEEP, negatives=None)}
 
 
-class Comvc(DdcMethod):
-    r"""Contrastive multi-view clustering: ddc1 + ddc2 + ddc3 + \delta min_v w_v contrast."""
-
-    def objective(self, batch: Batch, found: Clustered, generator: torch.Generator) -> Losses:
-        """Divergences, and the contrast between views."""
-        losses = super().objective(batch, found, generator)
-        return losses | self.faded(self.contrast(found, generator))
+class Comvc(AlignedMethod):
+    """Contrastive multi-view clustering."""
 
     def contrast(self, found: Clustered, generator: torch.Generator) -> Tensor:
         """Views of a sample against others, or against samples that are in other clusters at present."""
         c = self.config
         if c.negatives is None:
-            return mutual_contrast(found.codes.z, temperature=c.temperature)
-        return selective_contrast(
-            found.codes.z,
-            found.logits.argmax(1),
-            temperature=c.temperature,
-            ratio=c.negatives,
-            generator=generator,
-        )
+            return super().contrast(found, generator)
+        drawn = {"temperature": c.temperature, "ratio": c.negatives}
+        return selective_contrast(found.codes.z, found.logits.argmax(1), **drawn, generator=generator)

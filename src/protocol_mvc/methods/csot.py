@@ -13,8 +13,6 @@ from protocol_mvc.losses.contrastive import paired_contrast
 from protocol_mvc.methods import base
 from protocol_mvc.methods.base import Count, NotNegative, Positive, Width, collect, sum_of
 from protocol_mvc.nn.heads import centers_of
-from protocol_mvc.nn.network import SharedHeads
-from protocol_mvc.runtime import draw_seed
 from protocol_mvc.stages import Losses, Stage
 from protocol_mvc.transport import solve
 
@@ -39,13 +37,8 @@ class CsotConfig(base.AutoencoderConfig):
 PRESETS = {"default": CsotConfig(), "published": CsotConfig(kmeans_starts=100, match_prototypes=False)}
 
 
-class Csot(base.CodeMethod):
+class Csot(base.LabelMethod):
     """Common semantics by optimal transport."""
-
-    def __init__(self, config: CsotConfig, dims: list[int], n_clusters: int) -> None:
-        """Make the networks."""
-        super().__init__(config, dims, n_clusters)
-        self.network = SharedHeads(dims, n_clusters, (config.hidden, config.latent, config.feature))
 
     def stages(self) -> list[Stage]:
         """Reconstruct, then contrast; one Adam for both."""
@@ -58,8 +51,7 @@ class Csot(base.CodeMethod):
     ) -> Tensor:
         """Centres (k, feature) that K-means finds in the mean features of all samples."""
         feature, log_p = collect(self, source, self._means)
-        seed, k = draw_seed(generator), self.n_clusters
-        label = assignment.kmeans(feature.numpy(), k, seed, self.config.kmeans_starts)
+        label, k = self.kmeans(feature.numpy(), generator), self.n_clusters
         if self.config.match_prototypes:
             label = assignment.renamed(label, log_p.argmax(1).numpy(), k)
         return centers_of(feature, torch.from_numpy(label), k, empty=0.0).to(self.prior.device)

@@ -15,7 +15,7 @@ from protocol_mvc.losses.pairwise import spectral_contrast
 from protocol_mvc.methods import base
 from protocol_mvc.methods.base import Count, NotNegative, Positive, Width, sum_of
 from protocol_mvc.nn.autoencoder import mlp
-from protocol_mvc.nn.network import Codes, SharedHeads
+from protocol_mvc.nn.network import CodeNetwork, Codes, SharedHeads
 from protocol_mvc.stages import Losses, Stage
 
 
@@ -38,19 +38,17 @@ class DsimvcConfig(base.AutoencoderConfig):
 PRESETS = {"default": DsimvcConfig()}
 
 
-class Dsimvc(base.CodeMethod):
+class Dsimvc(base.LabelMethod):
     """Deep safe incomplete multi-view clustering."""
 
     incomplete = True
-    network: SharedHeads
 
     def __init__(self, config: DsimvcConfig, dims: list[int], n_clusters: int) -> None:
-        """Make the network, the one that finds neighbours, and the one that weighs samples."""
-        super().__init__(config, dims, n_clusters)
-        widths, between = (config.hidden, config.latent, config.feature), (config.latent,)
-        self.network = SharedHeads(dims, n_clusters, widths, between=between, unit=False)
-        self.helper = SharedHeads(dims, n_clusters, widths, between=between)
-        self.weigher = nn.Sequential(mlp([n_clusters, config.weigher, 1]), nn.Sigmoid())
+        between = (config.latent,)
+        super().__init__(config, dims, n_clusters, between=between, unit=False)
+        widths = (config.hidden, config.latent, config.feature)
+        self.helper = SharedHeads(dims, n_clusters, widths, between=between)  # finds neighbours
+        self.weigher = nn.Sequential(mlp([n_clusters, config.weigher, 1]), nn.Sigmoid())  # weighs samples
 
     def forward(self, views: list[Tensor]) -> Codes:
         """Features and logits, as a function of the weights."""
@@ -95,7 +93,7 @@ class Dsimvc(base.CodeMethod):
             return None if self.n_views > 1 else False
         return self._donors(source, self.helper)
 
-    def _donors(self, source: Source, network: SharedHeads) -> Tensor:
+    def _donors(self, source: Source, network: CodeNetwork) -> Tensor:
         h = base.collect(self, source, lambda batch: map(functional.normalize, network.encode(batch.views).h))
         return nearest_donors(h, torch.from_numpy(source.views.mask), self.config.neighbours)
 

@@ -16,7 +16,7 @@ from protocol_mvc.nn.network import CodeNetwork, Codes
 from protocol_mvc.stages import Losses, Stage
 
 
-class GcfAggConfig(base.KMeansConfig):
+class GcfAggConfig(base.AutoencoderConfig):
     """Every choice of GCFAggMVC; the defaults are the published values."""
 
     feedforward: Width = 256  #: inside the attention block
@@ -33,7 +33,6 @@ class AttentiveNetwork(CodeNetwork):
     """Autoencoders, a feature head that all views share, and a consensus by attention over the batch."""
 
     def __init__(self, config: GcfAggConfig, dims: list[int]) -> None:
-        """Make the parts."""
         super().__init__(dims, config.hidden, config.latent)
         width = config.latent * len(dims)
         self.project = nn.Linear(config.latent, config.feature)
@@ -57,7 +56,6 @@ class GcfAgg(base.KMeansMethod):
     anchors: Tensor
 
     def __init__(self, config: GcfAggConfig, dims: list[int], n_clusters: int) -> None:
-        """Make the networks."""
         super().__init__(config, dims, n_clusters, config.feature)
         self.network = AttentiveNetwork(config, dims)
         self.register_buffer("anchors", torch.empty(config.anchors, config.latent * len(dims)))

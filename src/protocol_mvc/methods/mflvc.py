@@ -13,8 +13,6 @@ from protocol_mvc.data.batches import Batch, Source
 from protocol_mvc.losses.contrastive import paired_contrast
 from protocol_mvc.methods import base
 from protocol_mvc.methods.base import Count, NotNegative, Positive, collect, sum_of
-from protocol_mvc.nn.network import SharedHeads
-from protocol_mvc.runtime import draw_seed
 from protocol_mvc.stages import Losses, Stage
 
 
@@ -32,13 +30,8 @@ class MflvcConfig(base.AutoencoderConfig):
 PRESETS = {"default": MflvcConfig()}
 
 
-class Mflvc(base.CodeMethod):
+class Mflvc(base.LabelMethod):
     """Features and labels of every view in spaces of their own, on top of its codes."""
-
-    def __init__(self, config: MflvcConfig, dims: list[int], n_clusters: int) -> None:
-        """Make the networks."""
-        super().__init__(config, dims, n_clusters)
-        self.network = SharedHeads(dims, n_clusters, (config.hidden, config.latent, config.feature))
 
     def stages(self) -> list[Stage]:
         """Reconstruct, contrast, and learn what K-means finds in the features; one Adam for all."""
@@ -64,8 +57,7 @@ class Mflvc(base.CodeMethod):
     def group(self, source: Source, generator: torch.Generator) -> Tensor:
         """K-means of the features of each view, columns scaled to [0, 1]: (n, V), found once."""
         features = np.split(base.infer_all(self, source).embedding.numpy(), self.n_views, axis=1)
-        k, starts = self.n_clusters, self.config.kmeans_starts
-        found = [assignment.kmeans(minmax_scale(h), k, draw_seed(generator), starts) for h in features]
+        found = [self.kmeans(minmax_scale(h), generator) for h in features]
         return torch.from_numpy(np.stack(found, axis=1))
 
     def match(self, source: Source, generator: torch.Generator, progress: float, groups: Tensor) -> Tensor:

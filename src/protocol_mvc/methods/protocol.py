@@ -51,16 +51,17 @@ class Protocol(nn.Module):
         """Algorithm 1; the last stage may be repeated in rounds, each perceiving anew."""
         c = self.config
         reconstruct = Stage("reconstruct", c.reconstruct_length, self.reconstruct, c.reconstruct_rate)
-        reconstruct = reconstruct._replace(least_steps=c.reconstruct_steps)
+        reconstruct = reconstruct._replace(least_steps=c.reconstruct_steps, most_steps=c.most_steps)
+        align = Stage("align", c.align_length, self.align, c.align_rate, self.compare_views)
         go_on = lambda source, generator: not self.aligned
         stages = [
             reconstruct,
-            Stage("align", c.align_length, self.align, c.align_rate, self.compare_views),
+            align._replace(most_steps=c.most_steps),
             reconstruct._replace(name="reconstruct twins", epochs=c.twins_length, begin=go_on),
             *(self._round(number) for number in range(c.rounds)),
         ]
-        bounded = [stage._replace(most_steps=c.most_steps, most_rows=c.most_rows) for stage in stages]
-        return [*bounded, Stage("read out", begin=self.read_out)]
+        stages = [stage._replace(most_rows=c.most_rows) for stage in stages]
+        return [*stages, Stage("read out", begin=self.read_out)]
 
     def _round(self, number: int) -> Stage:
         """Stage 3; the mass grows in the first round (Eq. 16) and stays at its end in the following ones."""
@@ -76,7 +77,8 @@ class Protocol(nn.Module):
 
         name = f"rebalance {number + 1}" if c.rounds > 1 else "rebalance"
         begin = partial(self.perceive, number=number)
-        return Stage(name, c.rebalance_length, self.rebalance, c.rebalance_rate, begin, label)
+        stage = Stage(name, c.rebalance_length, self.rebalance, c.rebalance_rate, begin, label)
+        return stage._replace(most_steps=c.most_rebalance_steps)
 
     def reconstruct(self, batch: Batch, progress: float, context: None) -> Losses:
         """Stage 1, view-specific representation."""
@@ -159,7 +161,7 @@ class Protocol(nn.Module):
         rows = np.random.default_rng(seed).permutation(len(source))[: cooccurrence.MOST_ROWS]
         views = [view.cpu().numpy() for view in source.take(torch.from_numpy(rows)).views]
         every = (features, views, source.views.mask, rows, self.n_clusters, seed)
-        return cooccurrence.perceive(*every, plain=number == 0)
+        return cooccurrence.perceive(*every, plain=number == 0 or source.drawn_anew)
 
     def _codes(self, source: Source) -> Tensor:
         """The Z^v (n, V latent) of all samples, centred and of unit norm; an absent view is all zeros."""

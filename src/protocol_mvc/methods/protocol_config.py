@@ -26,7 +26,8 @@ class ProtocolConfig(MethodConfig):
     rounds: Count = 2  #: of perceiving and rebalancing
     rebalance_length: Count = 10  #: epochs of each round
     reconstruct_steps: Width = 8  #: least in an epoch of reconstruction, which sees small data several times
-    most_steps: Width | None = 16  #: in an epoch of any stage, which then sees a part of large data
+    most_steps: Width | None = 16  #: in an epoch of stages 1 and 2, which then sees a part of large data
+    most_rebalance_steps: Width | None = 64  #: in an epoch of stage 3, which must learn the rare groups
     most_rows: Width | None = 20_000  #: of large data, drawn at random for each stage
     reconstruct_rate: Positive = 1e-3
     align_rate: Positive = 1e-3
@@ -82,6 +83,7 @@ PRESETS = {
         rebalance_length=100,
         reconstruct_steps=1,
         most_steps=None,
+        most_rebalance_steps=None,
         most_rows=None,
         rebalance_rate=1e-3,
         kl_weight=0.1,

@@ -1,9 +1,8 @@
 """SEM: two views are contrasted the more, the better their clusterings agree."""
 
-from collections.abc import Callable
 from functools import partial
 from itertools import combinations_with_replacement
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -17,14 +16,15 @@ from protocol_mvc.losses.pairwise import robust_contrast, spectral_contrast
 from protocol_mvc.methods import base
 from protocol_mvc.methods.base import Count, NotNegative, Positive, Width, collect, sum_of
 from protocol_mvc.nn.network import CodeNetwork, Codes
-from protocol_mvc.runtime import draw_seed
 from protocol_mvc.stages import Losses, Stage
 
 MOST_ROWS = 2000  # for the discrepancy, which looks at all pairs of them
 MASKED = 0.3  # share of the entries that a masked view lacks
 
+Context = tuple[Tensor, torch.Generator]  # the weights (V, V) of pairs of views; for the noise
 
-class SemConfig(base.KMeansConfig):
+
+class SemConfig(base.AutoencoderConfig):
     """Every choice of SEM; the defaults are the published values."""
 
     reconstruct_length: Count = 100  #: epochs
@@ -45,7 +45,6 @@ class OwnHeads(CodeNetwork):
     """Autoencoders and a feature head for each view."""
 
     def __init__(self, config: SemConfig, dims: list[int]) -> None:
-        """Make the parts."""
         super().__init__(dims, config.hidden, config.latent)
         self.project = nn.ModuleList(nn.Linear(config.latent, config.feature) for _ in dims)
 
@@ -54,30 +53,22 @@ class OwnHeads(CodeNetwork):
         return Codes(z, [functional.normalize(f(x)) for f, x in zip(self.project, z, strict=True)], [])
 
 
-class Context(NamedTuple):
-    """What a step is told."""
-
-    weights: Tensor  # (V, V)
-    generator: torch.Generator  # of the noise
-
-
 class Sem(base.KMeansMethod):
     """Self-weighted multi-view contrast with reconstruction."""
 
     def __init__(self, config: SemConfig, dims: list[int], n_clusters: int) -> None:
-        """Make the networks."""
         super().__init__(config, dims, n_clusters, config.feature * len(dims))
         self.network = OwnHeads(config, dims)
 
     def stages(self) -> list[Stage]:
         """Reconstruct, then rounds of contrast; Adam forgets its moments after every epoch of these."""
         c = self.config
-        context = lambda source, generator, progress, weights: Context(weights, generator)
-        contrast = Stage("contrast", c.contrast_length, self.contrast, c.rate, prepare=context)
-        rounds = [
-            contrast._replace(name=f"contrast {i + 1}", begin=partial(self.weigh, number=i), adam="renewed")
-            for i in range(c.rounds)
-        ]
+        context = lambda source, generator, progress, weights: (weights, generator)
+        contrast = Stage(
+            "contrast", c.contrast_length, self.contrast, c.rate, prepare=context, adam="renewed"
+        )
+        begins = [partial(self.weigh, number=i) for i in range(c.rounds)]
+        rounds = [contrast._replace(name=f"contrast {i + 1}", begin=begin) for i, begin in enumerate(begins)]
         return [self.first_stage()._replace(prepare=context), *rounds, self.last_stage()]
 
     @torch.no_grad()
@@ -88,8 +79,8 @@ class Sem(base.KMeansMethod):
         features, c = collect(self, source, give), self.config
         if c.measure == "nmi":
             k = min(c.groups_per_cluster * self.n_clusters, len(source))
-            cut = lambda x: assignment.kmeans(x.numpy(), k, draw_seed(generator), c.kmeans_starts)
-            return torch.from_numpy(assignment.agreement(list(map(cut, features)))).float().expm1()
+            groups = [self.kmeans(x.numpy(), generator, k) for x in features]
+            return torch.from_numpy(assignment.agreement(groups)).float().expm1()
         rows = torch.randperm(len(source), generator=generator)[: MOST_ROWS if c.measure == "mmd" else None]
         apart = jensen_shannon if c.measure == "jsd" else mean_discrepancy
         distance = torch.stack([torch.stack([apart(a[rows], b[rows]) for b in features]) for a in features])
@@ -97,28 +88,27 @@ class Sem(base.KMeansMethod):
 
     def reconstruct(self, batch: Batch, progress: float, context: Context) -> Losses:
         """The clean views from what they were made into."""
-        given = self._corrupted(batch.views, context.generator)
+        given = self._corrupted(batch.views, context[1])
         return base.reconstruction(batch, self.network.reconstruct(given))
 
     def contrast(self, batch: Batch, progress: float, context: Context) -> Losses:
         """All ordered pairs of views, a view with itself among them, by their weights."""
-        c = self.config
+        c, weights = self.config, context[0]
         codes, x_hat = self.network(batch.views)
-        pairs = list(combinations_with_replacement(range(self.n_views), 2))  # the loss is symmetric
+        pairs = combinations_with_replacement(range(self.n_views), 2)  # the loss is symmetric
         feature = sum_of(
-            (1 + (v != w)) * context.weights[v, w] * self._pair(codes.h[v], codes.h[w]) for v, w in pairs
+            (1 + (v != w)) * weights[v, w] * self._pair(codes.h[v], codes.h[w]) for v, w in pairs
         )
         clean = c.corrupt == "nothing"
         error = base.reconstruction(batch, x_hat) if clean else self.reconstruct(batch, progress, context)
         return {"feature": feature, "reconstruction": c.reconstruction_weight * error["reconstruction"]}
 
     def _pair(self, a: Tensor, b: Tensor) -> Tensor:
-        kinds: dict[str, Callable[[], Tensor]] = {
-            "infonce": lambda: paired_contrast(a, b, temperature=self.config.temperature),
-            "spectral": lambda: spectral_contrast(a, b).sum(),
-            "robust": lambda: robust_contrast(a, b),
-        }
-        return kinds[self.config.contrast]()
+        if self.config.contrast == "spectral":
+            return spectral_contrast(a, b).sum()
+        if self.config.contrast == "robust":
+            return robust_contrast(a, b)
+        return paired_contrast(a, b, temperature=self.config.temperature)
 
     def _corrupted(self, views: list[Tensor], generator: torch.Generator) -> list[Tensor]:
         """The views with noise of unit variance, or without some of their entries."""
@@ -127,7 +117,3 @@ class Sem(base.KMeansMethod):
         if self.config.corrupt == "noise":
             return [x + torch.randn(x.shape, generator=generator).to(x) for x in views]
         return [x * (torch.rand(x.shape, generator=generator) >= MASKED).to(x) for x in views]
-
-    def embed(self, batch: Batch) -> Tensor:
-        """The features of all views side by side."""
-        return torch.cat(self.network.encode(batch.views).h, dim=1)

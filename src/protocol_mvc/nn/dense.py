@@ -1,8 +1,7 @@
 """Dense encoders with batch-norm or He's start, a clustering head on fused views, and its whole network."""
 
 import math
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -33,30 +32,15 @@ class BatchNorm(nn.BatchNorm1d):
     def forward(self, x: Tensor) -> Tensor:
         """Normalise the columns."""
         if self.training and len(x) == 1:
-            return functional.batch_norm(
-                x, self.running_mean, self.running_var, self.weight, self.bias, eps=self.eps
-            )
+            statistics = (self.running_mean, self.running_var, self.weight, self.bias)
+            return functional.batch_norm(x, *statistics, eps=self.eps)
         return super().forward(x)
-
-
-@contextmanager
-def frozen_statistics(module: nn.Module) -> Iterator[None]:
-    """Batch-norms go on using the statistics of the batch, but do not remember them."""
-    norms = [part for part in module.modules() if isinstance(part, BatchNorm)]
-    for norm in norms:
-        norm.track_running_stats = False
-    try:
-        yield
-    finally:
-        for norm in norms:
-            norm.track_running_stats = True
 
 
 def relu_layers(widths: Sequence[int]) -> nn.Sequential:
     """He's linear layers with ReLU after every one, the last too."""
-    return nn.Sequential(
-        *(part for a, b in pairwise(widths) for part in (HeLinear(a, b), nn.ReLU(inplace=True)))
-    )
+    blocks = ((HeLinear(a, b), nn.ReLU(inplace=True)) for a, b in pairwise(widths))
+    return nn.Sequential(*[part for block in blocks for part in block])
 
 
 def normed_layers(widths: Sequence[int]) -> nn.Sequential:
@@ -73,34 +57,21 @@ class Clustered(NamedTuple):
     logits: Tensor  # (n, k)
 
 
-class ClusteringHead(nn.Module):
-    """H = batch-norm(ReLU(linear(z))), and a linear layer from H to the logits of the clusters."""
-
-    def __init__(self, width: int, n_clusters: int, *, he: bool) -> None:
-        """Make the layers, with He's start or torch's."""
-        super().__init__()
-        linear = HeLinear if he else nn.Linear
-        self.hidden = nn.Sequential(linear(width, HIDDEN), nn.ReLU(), BatchNorm(HIDDEN))
-        self.output = linear(HIDDEN, n_clusters)
-
-    def forward(self, z: Tensor) -> tuple[Tensor, Tensor]:
-        """H and the logits."""
-        hidden = self.hidden(z)
-        return hidden, self.output(hidden)
-
-
 class FusionNetwork(nn.Module):
-    """An encoder per view, their weighted mean, and a clustering head on it."""
+    """An encoder per view, their weighted mean z, and on it H = batch-norm(ReLU(linear(z))) and its logits.
+
+    The encoders have batch-norm, or else all layers have He's start.
+    """
 
     def __init__(
         self, dims: Sequence[int], n_clusters: int, hidden: Sequence[int], latent: int, *, batch_norm: bool
     ) -> None:
-        """Make the parts: encoders with batch-norm, or without it and with He's start."""
         super().__init__()
-        layers = normed_layers if batch_norm else relu_layers
+        layers, linear = (normed_layers, nn.Linear) if batch_norm else (relu_layers, HeLinear)
         self.encoders = nn.ModuleList(layers([dim, *hidden, latent]) for dim in dims)
         self.fusion = WeightedMean(len(dims))
-        self.head = ClusteringHead(latent, n_clusters, he=not batch_norm)
+        self.head = nn.Sequential(linear(latent, HIDDEN), nn.ReLU(), BatchNorm(HIDDEN))
+        self.output = linear(HIDDEN, n_clusters)
 
     def encode(self, views: list[Tensor]) -> Codes:
         """Codes of every view; there are no logits of a view."""
@@ -110,4 +81,5 @@ class FusionNetwork(nn.Module):
     def forward(self, views: list[Tensor]) -> Clustered:
         """Codes of the views, features and logits of their mean."""
         codes = self.encode(views)
-        return Clustered(codes, *self.head(self.fusion(codes.z)))
+        hidden = self.head(self.fusion(codes.z))
+        return Clustered(codes, hidden, self.output(hidden))

@@ -6,6 +6,10 @@ from torch.nn import functional
 
 from protocol_mvc.nn.seeded import Dropout
 
+FAINTEST = (
+    30.0  # nats below the strongest attention; fainter ones would make slow, denormal numbers of squares
+)
+
 
 class SampleAttention(nn.Module):
     """A transformer block whose tokens are the samples of a batch: who resembles whom."""
@@ -26,7 +30,9 @@ class SampleAttention(nn.Module):
         # By hand: the module's own way makes several copies of all it touches.
         projected = functional.linear(z, self.attention.in_proj_weight, self.attention.in_proj_bias)
         q, k, v = projected.chunk(3, dim=1)
-        g = torch.softmax(q @ k.T * z.shape[1] ** -0.5, dim=1)
+        scores = q @ k.T * z.shape[1] ** -0.5
+        scores = torch.maximum(scores, scores.detach().amax(1, keepdim=True) - FAINTEST)
+        g = torch.softmax(scores, dim=1)
         attended = self.attention.out_proj(g @ v)
         s = self.norm_attention(z + self.dropout(attended))
         return self.norm_feedforward(s + self.dropout(self.feedforward(s))), g

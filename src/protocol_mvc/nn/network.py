@@ -97,26 +97,17 @@ class CodeNetwork(nn.Module):
 
 
 class SharedHeads(CodeNetwork):
-    """A feature head and a label head on Z^v, both shared by all views."""
+    """A feature head and a label head on Z^v, shared by all views, with layers between; `unit` norms H^v."""
 
     def __init__(
         self,
         dims: list[int],
         n_clusters: int,
-        widths: tuple[Sequence[int], int, int],
+        widths: tuple[Sequence[int], int, int],  # hidden layers of the encoders, width of Z^v and of H^v
         *,
         between: Sequence[int] = (),
         unit: bool = True,
     ) -> None:
-        """Make the parts.
-
-        Args:
-            dims: features of each view.
-            n_clusters: outputs of the label head.
-            widths: hidden layers of the encoders, width of Z^v and of H^v.
-            between: hidden layers of both heads.
-            unit: whether the H^v have unit norm.
-        """
         hidden, latent, feature = widths
         super().__init__(dims, hidden, latent)
         self.project = mlp([latent, *between, feature])
@@ -125,10 +116,8 @@ class SharedHeads(CodeNetwork):
 
     def codes(self, z: list[Tensor]) -> Codes:
         """Features and logits."""
-        h = [self.project(x) for x in z]
-        return Codes(
-            z, [functional.normalize(x) for x in h] if self.unit else h, list(map(self.classifier, z))
-        )
+        h = [functional.normalize(self.project(x)) if self.unit else self.project(x) for x in z]
+        return Codes(z, h, [self.classifier(x) for x in z])
 
 
 class MultiViewNetwork(CodeNetwork):
@@ -174,6 +163,8 @@ class MultiViewNetwork(CodeNetwork):
         return Fused(g, pieces, u, self.classifier(consensus if self.classify_latent else u))
 
     def codes(self, z: list[Tensor]) -> Codes:
-        """Projections and cosine logits."""
-        h = [functional.normalize(self.project(x)) for x in z]
-        return Codes(z, h, [self.classifier(x) for x in (z if self.classify_latent else h)])
+        """Projections and cosine logits, of all views at once."""
+        x = torch.cat(z)
+        h = functional.normalize(self.project(x))
+        logits = self.classifier(x if self.classify_latent else h)
+        return Codes(z, list(h.chunk(len(z))), list(logits.chunk(len(z))))
