@@ -1,7 +1,7 @@
 """Do the tests notice a wrong sign? `python -m tests.mutation.campaign [FILE ...]`; `make mutation` asks.
 
-Every mutant of a file of `transport` or `losses` is given to the tests of its folder, those of its own test
-file first and the slowest not at all. What survives must be explained in `survivors.toml`, or the command
+Every mutant of a file of `transport` or `losses` is given to as many tests of its folder as BUDGET allows,
+those of its own test file before others. What survives must be explained in `survivors.toml`, or the command
 fails. Mutants live in the memory of forked processes: no file is touched, and nothing is imported twice.
 """
 
@@ -9,10 +9,12 @@ import importlib
 import itertools
 import json
 import os
+import random
 import resource
 import sys
 import time
 import tomllib
+from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
 from typing import Annotated, Any
@@ -30,7 +32,7 @@ PARTS = ("transport", "losses")
 RESULTS = ROOT / "benchmarks" / "results" / "mutation.jsonl"
 EXPLAINED = tomllib.loads(Path(__file__).with_name("survivors.toml").read_text())
 UNEXPLAINED = "unexplained"
-BUDGET = 10.0  # seconds of tests for a mutant
+BUDGET = 10.0  # seconds of the processor for the tests of a mutant
 SECONDS = 60  # of the processor; a mutant that takes longer does not end
 PYTEST = ["-qs", "--hypothesis-profile=mutation", "-p", "no:cacheprovider", "-p", "no:xdist"]
 PYTEST += ["-W", "ignore::pytest.PytestAssertRewriteWarning"]  # of plugins that are here already
@@ -48,45 +50,54 @@ class Trial:
 
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         """Takes the place of running the tests."""
-        read, write = os.pipe()
-        assert self.passes(session, self.source, write), "the tests fail without any change"
-        os.close(write)
-        with os.fdopen(read) as lines:
-            self._choose(session, [float(line) for line in lines])
-        assert not self.passes(session, self.source.replace("return ", "return 0 * ")), "nothing is noticed"
+        session.items[:] = self._chosen(session)
+        assert not self.notices(session, self.source), "the tests fail without any change"
+        assert self.notices(session, self.source.replace("return ", "return 0 * ")), "the tests see no source"
         for mutant in mutants(self.source):
             self.count += 1
-            if self.passes(session, mutant):
+            if not self.notices(session, mutant):
                 self.alive.append(difference(self.source, mutant))
                 typer.echo(f"{self.part} {self.alive[-1]}", err=True)
         return True
 
-    def _choose(self, session: pytest.Session, seconds: list[float]) -> None:
-        """Keep the tests that fit into the budget, the file's own first, then the quick ones."""
-        own = [item.path.name != f"test_{self.part.name}" for item in session.items]
-        order = sorted(range(len(own)), key=lambda i: (own[i], seconds[i]))
-        spent = itertools.accumulate(seconds[i] for i in order)
-        session.items[:] = [session.items[i] for i, total in zip(order, spent, strict=True) if total < BUDGET]
+    def _chosen(self, session: pytest.Session) -> list[pytest.Item]:
+        """The tests that fit into the budget, the file's own before others, now sorted by their time."""
+        random.Random(0).shuffle(session.items)
+        session.items.sort(key=lambda item: item.path.name != f"test_{self.part.name}")
+        read, write = os.pipe()
+        if not (child := os.fork()):
+            for seconds in self._run(session):
+                os.write(write, f"{seconds}\n".encode())
+                if time.process_time() > BUDGET:
+                    break
+            os._exit(0)
+        os.close(write)
+        with os.fdopen(read) as lines:
+            cost = [(float(line), i) for i, line in enumerate(lines)]
+        os.waitpid(child, 0)
+        return [session.items[i] for _, i in sorted(cost)]
 
-    def passes(self, session: pytest.Session, source: str, times: int | None = None) -> bool:
-        """Whether the tests pass with this source; the seconds of each go to a pipe, if any."""
+    def _run(self, session: pytest.Session) -> Iterator[float]:
+        """Run test after test and say how long it took."""
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        for item, after in itertools.pairwise([*session.items, None]):
+            start = time.process_time()
+            session.config.hook.pytest_runtest_protocol(item=item, nextitem=after)
+            yield time.process_time() - start
+
+    def notices(self, session: pytest.Session, source: str) -> bool:
+        """Whether a test fails with this source, which only a process of its own sees."""
         if child := os.fork():
             code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
             if code > 1:  # what caught this one may catch the next
                 session.items.insert(0, session.items.pop(code - 2))
-            return code == 0
+            return code != 0
         try:
-            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-            if times is None:
-                resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS))
-                graft(self.module, source)
-            for i, (item, after) in enumerate(itertools.pairwise([*session.items, None])):
-                start = time.process_time()
-                session.config.hook.pytest_runtest_protocol(item=item, nextitem=after)
+            resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS))
+            graft(self.module, source)
+            for i, _ in enumerate(self._run(session)):
                 if session.testsfailed:
                     os._exit(i + 2 if i < 250 else 1)
-                if times is not None:
-                    os.write(times, f"{time.process_time() - start}\n".encode())
             os._exit(0)
         finally:
             os._exit(1)
