@@ -22,8 +22,17 @@ test: $(VENV)/test.stamp ## the quick tests
 test-all: $(VENV)/test.stamp ## the quick and the slow tests
 	$(PYTEST) -m "not browser"
 
+# pytest looks at lines and branches together.
+define ENOUGH_BRANCHES
+import json, sys
+share = json.load(open("build/coverage.json"))["totals"]["percent_branches_covered"]
+sys.exit(f"only {share:.1f} % of the branches are covered" if share < 95 else 0)
+endef
+export ENOUGH_BRANCHES
+
 coverage: $(VENV)/test.stamp ## the quick tests, and which branches they leave out; fails below 95 %
-	$(PYTEST) --cov --cov-report=term
+	$(PYTEST) --cov --cov-report=term --cov-report=json:build/coverage.json
+	$(BIN)/python -c "$$ENOUGH_BRANCHES"
 
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 

@@ -64,6 +64,7 @@ def test_views_that_cannot_be_clustered(X, says: str):
         ({"scale": ["standard"]}, "1 kinds for 2 views"),
         ({"scale": {"sound": "l2"}}, "'sound'"),
         ({"scale": 5}, "scale must .* got 5"),
+        ({"verbose": "loud"}, "verbose must be a whole number, got 'loud'"),
         ({"scale": None}, "scale must .* got None"),
         *(({"random_state": r}, "random_state must be") for r in (-1, 1.5, "0", [0])),
         ({"views": [(0, 2), (2, 4)]}, "X has views already"),

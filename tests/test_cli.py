@@ -62,6 +62,12 @@ def test_demo_refuses_an_impossible_ratio(ratio: str):
     assert run("demo", "--ratio", ratio).exit_code == 2
 
 
+def test_demo_refuses_a_picture_in_no_folder(tmp_path):
+    result = run("demo", "--picture", tmp_path / "nowhere" / "demo.png")
+    assert result.exit_code == 2
+    assert "there is no folder" in result.stderr
+
+
 def test_without_words_the_command_explains_itself():
     result = run()
     for verb in (*VERBS, "datasets", "bench"):

@@ -38,6 +38,13 @@ def test_sparse_becomes_csr_with_each_cell_stored_once(container):
     assert x.nnz >= 2  # the caller's object still stands
 
 
+def test_a_csr_matrix_that_stores_a_cell_twice_is_left_as_it_is():
+    x = csr_array(([1.0, 2.0, 3.0], [1, 1, 0], [0, 2, 3]), shape=(2, 2))
+    matrix: Any = as_matrix(x, "a")
+    assert (matrix.nnz, x.nnz) == (2, 3)
+    np.testing.assert_array_equal(matrix.toarray(), [[0, 3], [3, 0]])
+
+
 @pytest.mark.parametrize(
     "x",
     [

@@ -99,6 +99,15 @@ def broken(array):
     raise OSError("disk full")
 
 
+def test_a_folder_of_other_things_is_not_replaced(tmp_path):
+    source, folder = WRITERS["masked npy"](tmp_path), tmp_path / "mine"
+    folder.mkdir()
+    (folder / "thesis.txt").write_text("kept")
+    with pytest.raises(FileExistsError, match=r"holds more than \.npy files"):
+        convert(source, folder, overwrite=True)
+    assert (folder / "thesis.txt").read_text() == "kept"
+
+
 def test_a_folder_may_be_replaced_by_itself(tmp_path):
     source = WRITERS["masked npy"](tmp_path)
     with pytest.raises(FileExistsError):

@@ -165,6 +165,13 @@ def test_a_read_only_memory_map_is_read_chunk_by_chunk(tmp_path):
     np.testing.assert_array_equal(torch.cat(list(chunks_of(mapped, 2)())), values)
 
 
+def test_what_is_neither_matrix_nor_maker_of_chunks_is_refused():
+    with pytest.raises(
+        ValueError, match="log_p must be a tensor, an array or make chunks when called, got list"
+    ):
+        chunks_of([[0.0, 0.0]], None)
+
+
 def test_a_callable_makes_its_own_chunks_each_time():
     log_p, calls = predictions(0), []
 
