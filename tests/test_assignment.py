@@ -24,6 +24,7 @@ from protocol_mvc.assignment import (
     perceive,
     renamed,
     separation,
+    settled,
     supported,
 )
 from protocol_mvc.metrics import mean_recall
@@ -256,6 +257,21 @@ def test_features_of_few_directions_become_narrow():
 def test_clusters_get_their_names_back(order, seed):
     labels = np.random.default_rng(seed).integers(4, size=40)
     assert renamed(np.array(order)[labels], labels, 4).tolist() == labels.tolist()
+
+
+@given(st.permutations(range(3)), st.integers(0, 20), st.booleans())
+def test_assignments_are_settled_if_no_cluster_has_lost_or_won_more_than_strays(order, strays, swap):
+    labels = np.repeat([0, 1, 2], [1000, 1000, 100])
+    moved = labels.copy()
+    moved[-strays or len(labels) :] = 0  # of the small one
+    one, other = (labels, np.array(order)[moved]) if swap else (np.array(order)[moved], labels)
+    assert settled(one, other, 3) is (strays <= 1)
+
+
+def test_an_empty_cluster_is_settled_if_it_stays_empty():
+    labels = np.repeat([0, 1], 50)
+    assert settled(labels, 2 - labels, 3)
+    assert not settled(labels, np.where(np.arange(100) < 3, 2, labels), 3)
 
 
 def test_names_are_those_of_most_members():

@@ -25,6 +25,7 @@ REPEATS = 2  # of the micro-clusters of every size: more candidates make agreeme
 NEIGHBOURS = 15
 SUPPORT = 5  # samples that make a cluster believable
 COMPONENTS = 50  # of a view, in which its items are compared
+STRAY = 0.01  # part of a cluster that may go elsewhere by chance
 MOST_ROWS = 5000  # rows in the neighbour graph; the others follow their micro-cluster
 
 
@@ -45,6 +46,15 @@ def renamed(labels: Labels, reference: Labels, n_clusters: int) -> Labels:
     overlap = np.bincount(labels * n_clusters + reference, minlength=n_clusters**2)
     _, name = linear_sum_assignment(overlap.reshape(n_clusters, n_clusters), maximize=True)
     return name[labels].astype(np.int64)
+
+
+def settled(labels: Labels, reference: Labels, n_clusters: int) -> bool:
+    """Whether two assignments are the same but for names and strays: of no cluster, small ones included."""
+    named = renamed(labels, reference, n_clusters)
+    kept, before, after = (
+        np.bincount(found, minlength=n_clusters) for found in (named[named == reference], reference, named)
+    )
+    return bool(np.all(kept >= (1 - STRAY) * np.maximum(before, after)))
 
 
 def perceive(x: Features, n_clusters: int, seed: int, n_views: int = 1) -> Labels:

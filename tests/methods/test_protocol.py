@@ -223,6 +223,20 @@ def test_perceiving_sets_a_prior_that_no_cluster_is_absent_from():
     torch.testing.assert_close(norms, torch.ones(K))
 
 
+@pytest.mark.parametrize("number", [0, 1])
+@pytest.mark.parametrize("known", [True, False])
+def test_a_later_round_that_perceives_what_the_classifier_says_is_left_out(monkeypatch, number, known):
+    protocol, data = method().requires_grad_(False), source(VIEWS)
+    protocol.twins.fill_(True)
+    said = infer_all(protocol, data).log_proba.argmax(1).numpy()
+    found = (said + 1) % K if known else np.arange(len(said)) % K  # the names do not matter
+    monkeypatch.setattr(assignment, "perceive", lambda *given: found)
+    before = protocol.network.classifier.prototypes.clone()
+    begun = protocol.perceive(data, seeded(), number)
+    assert (begun is False) is (known and number == 1)
+    assert torch.equal(protocol.network.classifier.prototypes, before) is (begun is False)
+
+
 def test_a_uniform_prior_leaves_the_prototypes_alone():
     protocol = method(TINY_PAPER)
     before = protocol.network.classifier.prototypes.clone()
@@ -397,7 +411,7 @@ class TestCodes:
 def trusted(protocol: Protocol, data: Source, seed: int = 0) -> PotLabels:
     """What a round begins with, as the labels that are learned first."""
     found = protocol.perceive(data, seeded(seed))
-    assert found is not None
+    assert isinstance(found, torch.Tensor)
     return protocol._trusted(found)
 
 

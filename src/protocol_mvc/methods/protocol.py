@@ -17,7 +17,7 @@ from protocol_mvc.methods.protocol_config import ProtocolConfig
 from protocol_mvc.nn.heads import centers_of, log_closeness
 from protocol_mvc.nn.network import MultiViewNetwork, Widths
 from protocol_mvc.runtime import draw_seed
-from protocol_mvc.stages import Losses, Stage
+from protocol_mvc.stages import Begun, Losses, Stage
 from protocol_mvc.training import DivergenceError
 from protocol_mvc.transport import PotLabels, Transport, pot_labels, ramp, solve
 
@@ -127,12 +127,15 @@ class Protocol(nn.Module):
         return self.config.align_twins or not bool(self.twins)
 
     @torch.no_grad()
-    def perceive(self, source: Source, generator: torch.Generator, number: int = 0) -> Tensor | None:
-        """Start prototypes and prior of a round from an assignment of all samples, and return it."""
+    def perceive(self, source: Source, generator: torch.Generator, number: int = 0) -> Begun:
+        """Start prototypes and prior of a round from an assignment of all samples, and return it.
+
+        A later round is left out if its assignment is what the classifier says already.
+        """
         if self.config.prior == "uniform":
             self.prior.fill_(1 / self.n_clusters)
             return None
-        h = infer_all(self, source).embedding
+        h, log_proba = infer_all(self, source)
         untrained = number == 0 and not self.aligned
         x = (self._codes(source) if untrained else h).numpy()
         seed = draw_seed(generator)
@@ -141,6 +144,8 @@ class Protocol(nn.Module):
         else:
             found = self._explain_views(source, x, seed, number)
         label = first(torch.from_numpy(found))
+        if number > 0 and assignment.settled(label.numpy(), log_proba.argmax(1).numpy(), self.n_clusters):
+            return False
         member = functional.one_hot(label, self.n_clusters).to(h)  # (n, k)
         self.prior.copy_((member.sum(0) + 1) / (member.sum() + self.n_clusters))
         mean = (member.T @ h).unflatten(1, (-1, self.config.feature)).mean(1)  # over members and views
