@@ -158,3 +158,13 @@ def test_the_seed_decides():
     views = twins(noise=1.0)
     found = [shared_information(views, None, seed) for seed in (0, 0, 1)]
     assert found[0] == found[1] != found[2]
+
+
+def test_several_halves_leave_less_to_chance(monkeypatch):
+    views = twins(60, noise=1.0)
+
+    def spread(repeats: int) -> float:
+        monkeypatch.setattr("protocol_mvc.pairing.REPEATS", repeats)
+        return float(np.std([shared_information(views, None, seed) for seed in range(20)]))
+
+    assert spread(8) < spread(1) / 2

@@ -99,6 +99,14 @@ def test_the_given_views_and_the_gradients_of_others_are_untouched():
     assert all(torch.equal(a, b) for a, b in zip(x, copies, strict=True))
 
 
+@pytest.mark.parametrize("count", [1, 3])
+def test_every_view_has_one_box(count: int):
+    with pytest.raises(ValueError, match="zip"):
+        projected_ascent(
+            distance, views(), epsilon=0.1, step=0.5, steps=1, boxes=[UNIT] * count, generator=seeded()
+        )
+
+
 def test_divergence_by_hand():
     p, q = torch.tensor([[1.0, 0.0]], dtype=torch.float64), torch.tensor([[0.5, 0.5]], dtype=torch.float64)
     expected = 1.0001 * math.log(1.0001 / 0.5001) + 1e-4 * math.log(1e-4 / 0.5001)

@@ -112,11 +112,13 @@ class Protocol(nn.Module):
     def compare_views(self, source: Source, generator: torch.Generator) -> bool:
         """Whether to align the views; not if they show the same items, which are aligned by nature.
 
-        Contrast between items could then only drive the members of a group apart.
+        Contrast between items could then only drive the members of a group apart. The data themselves are
+        compared: what has been learned of them differs from run to run.
         """
-        h = infer_all(self, source).embedding.numpy()
-        mask = None if source.views.complete else source.views.mask
-        shared = pairing.shared_information(np.split(h, self.n_views, axis=1), mask, draw_seed(generator))
+        seed = draw_seed(generator)
+        rows, views = self._some(source, pairing.MOST_ROWS, seed)
+        mask = source.views.mask[rows]
+        shared = pairing.shared_information(assignment.components(views, mask, seed), mask, seed)
         shared = float(first(torch.tensor(shared)))
         self.twins.fill_(shared > pairing.group_information(self.n_clusters))
         return self.aligned
@@ -163,10 +165,16 @@ class Protocol(nn.Module):
     ) -> assignment.Labels:
         """The assignment that explains best what views of different items have in common."""
         features = np.split(x, self.n_views, axis=1)
-        rows = np.random.default_rng(seed).permutation(len(source))[: cooccurrence.MOST_ROWS]
-        views = [view.cpu().numpy() for view in source.take(torch.from_numpy(rows)).views]
+        rows, views = self._some(source, cooccurrence.MOST_ROWS, seed)
         every = (features, views, source.views.mask, rows, self.n_clusters, seed)
         return cooccurrence.perceive(*every, plain=number == 0 or source.drawn_anew)
+
+    def _some(
+        self, source: Source, most: int, seed: int
+    ) -> tuple[assignment.Labels, list[assignment.Features]]:
+        """Random samples, at most so many, and their data."""
+        rows = np.random.default_rng(seed).permutation(len(source))[:most]
+        return rows, [view.cpu().numpy() for view in source.take(torch.from_numpy(rows)).views]
 
     def _codes(self, source: Source) -> Tensor:
         """The Z^v (n, V latent) of all samples, centred and of unit norm; an absent view is all zeros."""
