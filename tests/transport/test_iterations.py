@@ -1,7 +1,10 @@
 """Three ways to one optimum: how many passes they take, and when they stop."""
 
 import math
+from types import SimpleNamespace
+from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
@@ -19,7 +22,17 @@ from tests.transport.problems import (
 )
 
 from protocol_mvc.transport import iterations
-from protocol_mvc.transport.iterations import METHODS, PATIENCE, STALLED, Search
+from protocol_mvc.transport.iterations import (
+    CLOSE,
+    METHODS,
+    NO_MASS,
+    PATIENCE,
+    ROUNDING,
+    STALLED,
+    Point,
+    Search,
+)
+from protocol_mvc.transport.problem import Sums
 from protocol_mvc.transport.solver import solve
 
 
@@ -140,6 +153,7 @@ def test_a_search_gives_up_at_the_noise_floor_alone():
         point = way.at(point.g)
     assert way.over(point._replace(residual=1e-12))
     assert not way.over(point._replace(residual=1e-3))
+    assert not way.over(point._replace(residual=ROUNDING))
 
 
 def test_a_pause_ends_before_the_last_pass():
@@ -159,3 +173,125 @@ def test_an_unreachable_tolerance_ends_at_the_noise_floor(method, kl_weight):
     t = solve(predictions(0), mass=0.5, kl_weight=kl_weight, tolerance=0.0, method=method)
     assert t.passes < 5000
     assert t.residual < 1e-13
+
+
+def test_rough_solutions_cost_passes_down_to_the_last_but_one():
+    way = search(0, max_passes=2)
+    iterations._annealed(way, torch.zeros(5, dtype=torch.float64))
+    assert way.passes == 1
+
+
+@pytest.mark.parametrize("mass", [0.0, NO_MASS])
+def test_columns_without_mass_follow_their_scaling_step(mass: float):
+    way = search(0)
+    point = way.at(way.problem.shifted(torch.zeros(5, dtype=torch.float64)), gram=True)
+    masses = point.sums.mass.clone()
+    masses[1] = mass
+    point = point._replace(sums=point.sums._replace(mass=masses))
+    direction = iterations._newton_direction(way.problem, point)
+    assert direction is not None
+    scaled = iterations._scaled(way.problem, point) - point.g
+    assert (direction == scaled).tolist() == [False, True, False, False, False]
+
+
+@given(seeds, st.integers(2, 5))
+@few
+def test_extrapolation_cancels_what_scaling_changes_as_least_squares_do(seed: int, count: int):
+    rng = np.random.default_rng(seed)
+    g, mapped = rng.normal(size=(2, count, 6))
+    residual = (mapped - g) - (mapped - g).mean(1, keepdims=True)  # a common shift is no change
+    weight = np.linalg.lstsq(np.diff(residual, axis=0).T, residual[-1], rcond=None)[0]
+    expected = mapped[-1] - weight @ np.diff(mapped, axis=0)
+    steps = list(zip(torch.from_numpy(g), torch.from_numpy(mapped), strict=True))
+    np.testing.assert_allclose(iterations._extrapolated(steps), expected, atol=1e-6)
+
+
+def test_steps_that_repeat_are_no_harm():
+    step = (tensor(0.0, 0.0, 0.0), tensor(1.0, 0.0, -1.0))
+    assert iterations._extrapolated([step, step]).tolist() == [1, 0, -1]
+
+
+class Scripted:
+    """A search that finds the values and residuals it is told; scaling adds (1, 0), the slope is (0.5, 0)."""
+
+    def __init__(self, *found: tuple[float, float]) -> None:
+        self.found = list(found)
+        self.asked: list[list[float]] = []
+        self.grams: list[bool] = []
+        self.problem = SimpleNamespace(
+            shifted=lambda g: g, step=lambda g, log_mass: g + log_mass, wanted=lambda g: tensor(0.75, 0.25)
+        )
+
+    def at(self, g, *, gram: bool = False) -> Point:
+        self.asked.append(g.tolist())
+        self.grams.append(gram)
+        value, residual = self.found.pop(0)
+        return Point(g, SUMS, residual, value)
+
+    def over(self, point: Point) -> bool:
+        return not self.found
+
+
+def tensor(*numbers: float):
+    return torch.tensor(numbers, dtype=torch.float64)
+
+
+SUMS = Sums(tensor(0.25, 0.25), tensor(1.0, 0.0), 0.0, tensor(), None)
+
+
+def advance(*found: tuple[float, float], radius: float = math.inf, residual: float = 1.0):
+    """From value 0 along (2, 0), where the model grows by 1: points asked for, and the new radius."""
+    way: Any = Scripted(*found)
+    start = Point(tensor(0.0, 0.0), SUMS, residual, 0.0)
+    _, radius = iterations._advance(way, start, tensor(2.0, 0.0), radius)
+    return [x for x, _ in way.asked], radius
+
+
+class TestAdvance:
+    """A step is trusted as far as steps like it have been right."""
+
+    def test_a_step_that_is_not_bounded_is_whole(self):
+        assert advance((1, 1)) == ([2.0], math.inf)
+
+    def test_a_step_stays_within_the_radius_and_widens_it(self):
+        assert advance((1, 1), radius=0.5) == ([0.5], 2.0)
+
+    def test_a_wide_radius_stays(self):
+        assert advance((1, 1), radius=100.0) == ([2.0], 100.0)
+
+    def test_refused_steps_are_cut(self):
+        assert advance((-1, 1), (-1, 1), (1, 1)) == ([2.0, 0.5, 0.125], 0.5)
+
+    def test_at_the_end_the_last_radius_is_returned(self):
+        assert advance((-1, 1), (-1, 1)) == ([2.0, 0.5], 0.5)
+
+    @pytest.mark.parametrize(("value", "taken"), [(0.0, False), (5e-5, False), (1e-4, True), (1.5e-4, True)])
+    def test_the_value_must_grow_by_some_of_what_the_model_says(self, value: float, taken: bool):
+        asked, _ = advance((value, 1), (1, 1))
+        assert (len(asked) == 1) is taken
+
+    @pytest.mark.parametrize(("residual", "taken"), [(0.4e-3, True), (0.5e-3, True), (0.9e-3, False)])
+    def test_a_halved_residual_is_progress_too(self, residual: float, taken: bool):
+        asked, _ = advance((-1, residual), (1, 1e-3), residual=1e-3)
+        assert (len(asked) == 1) is taken
+
+
+@pytest.mark.parametrize(("residual", "gram"), [(2 * CLOSE, True), (CLOSE, False)])
+def test_the_gram_matrix_is_added_up_anew_far_from_the_optimum_alone(residual: float, gram: bool):
+    way: Any = Scripted((1, 0.1))
+    old = tensor(7.0)
+    start = Point(tensor(0.0, 0.0), SUMS._replace(gram=old), residual, 0.0)
+    new = iterations._next(way, start, tensor(1.0, 0.0))
+    assert way.grams == [gram]
+    assert (new.sums.gram is old) is not gram
+
+
+@pytest.mark.parametrize(
+    ("found", "again"),
+    [((-1, 0.9), True), ((0, 0.9), False), ((1, 0.9), False), ((-1, 0.5), False), ((-1, 0.1), False)],
+    ids=str,
+)
+def test_an_extrapolation_that_is_worse_in_both_respects_gives_way_to_scaling(found, again: bool):
+    way: Any = Scripted((0, 1), (0, 0.5), found, (1, 0.4), (2, 0.3))
+    iterations.anderson(way, tensor(0.0, 0.0))
+    assert [x for x, _ in way.asked] == ([0, 1, 2, 2, 3] if again else [0, 1, 2, 3, 4])
