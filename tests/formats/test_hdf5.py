@@ -1,16 +1,13 @@
 """Plain HDF5 files: views by path, nothing from elsewhere."""
 
-import shutil
-from types import SimpleNamespace
-
 import h5py
 import numpy as np
 import pytest
 from tests.formats.samples import IDS, KIND, A, B
 
 from protocol_mvc.data.checks import is_mapped
-from protocol_mvc.formats import convert, guards, hdf5, read
-from protocol_mvc.formats.guards import FileFault, Refusal
+from protocol_mvc.formats import convert, guards, read, spooling
+from protocol_mvc.formats.guards import Refusal
 from protocol_mvc.formats.hdf5 import checked, open_arrays
 
 
@@ -114,7 +111,7 @@ def test_what_is_not_there_is_named(path):
 
 @pytest.fixture
 def all_are_large(monkeypatch):
-    monkeypatch.setattr(hdf5, "LARGE", 0)
+    monkeypatch.setattr(spooling, "LARGE", 0)
 
 
 @pytest.mark.parametrize("guarded", [False, True])
@@ -129,11 +126,3 @@ def test_large_matrices_are_mapped_and_take_no_memory(path, monkeypatch, all_are
     assert np.array_equal(np.asarray(views.arrays[1]), B, equal_nan=True)
     again = read(convert(path, path.with_suffix(""))).views
     assert np.array_equal(np.asarray(again.arrays[1]), B, equal_nan=True)
-
-
-def test_a_disk_without_room_is_told(path, monkeypatch, all_are_large):
-    with h5py.File(path, "w") as file:
-        file["a"] = A
-    monkeypatch.setattr(shutil, "disk_usage", lambda folder: SimpleNamespace(free=0))
-    with pytest.raises(FileFault, match=r"'/a' takes .* GiB, but .* has room for 0 GiB: let TMPDIR name"):
-        read(path)

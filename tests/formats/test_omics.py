@@ -2,6 +2,7 @@
 
 import anndata
 import h5py
+import mudata
 import numpy as np
 import pandas as pd
 import pytest
@@ -9,8 +10,8 @@ from scipy.sparse import csc_matrix, csr_matrix
 from tests.formats.samples import IDS, KIND, WRITERS, A, B, annotated, modalities
 
 from protocol_mvc import as_views
-from protocol_mvc.data.checks import is_sparse
-from protocol_mvc.formats import guards, read
+from protocol_mvc.data.checks import is_mapped, is_sparse
+from protocol_mvc.formats import guards, read, spooling
 
 
 @pytest.fixture
@@ -43,6 +44,33 @@ def test_samples_without_any_view_are_named(h5mu):
 @pytest.mark.parametrize("views", [None, ["X", "b"], ["obsm/a", "b"], ["X"]])
 def test_a_table_reads_as_the_object_does(h5ad, views):
     assert_equal(read(h5ad, views=views).views, as_views(annotated(), views))
+
+
+@pytest.mark.parametrize("views", [["X", "b"], ["a", "b"]])
+def test_large_matrices_are_mapped_and_take_no_memory(h5ad, monkeypatch, views):
+    monkeypatch.setattr(spooling, "LARGE", 0)
+    monkeypatch.setattr(guards, "MAX_BYTES", 2**10)  # for ids and truth
+    found = read(h5ad, views=views).views
+    assert all(map(is_mapped, found.arrays))
+    assert_equal(found, as_views(annotated(), views))
+
+
+def test_large_modalities_are_mapped_where_no_row_must_move(tmp_path, monkeypatch):
+    monkeypatch.setattr(spooling, "LARGE", 0)
+    parts = {
+        name: anndata.AnnData(
+            np.nan_to_num(x),
+            obs=pd.DataFrame(index=IDS),
+            var=pd.DataFrame(index=[f"{name}{i}" for i in range(x.shape[1])]),
+        )
+        for name, x in (("a", A), ("b", B))
+    }
+    parts["b"] = parts["b"][::-1].copy()
+    whole = mudata.MuData(parts)
+    whole.write(tmp_path / "set.h5mu")
+    found = read(tmp_path / "set.h5mu").views
+    assert [is_mapped(x) for x in found.arrays] == [True, False]
+    assert_equal(found, as_views(whole))
 
 
 @pytest.mark.parametrize("make", [csr_matrix, csc_matrix])

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from tests.formats.temporary import folder
 
-from protocol_mvc.formats import guards
+from protocol_mvc.data.checks import is_mapped
+from protocol_mvc.formats import guards, spooling, table_files
 from protocol_mvc.formats.guards import Refusal
 from protocol_mvc.formats.table_files import ROWS, UNNAMED, read_header, read_table
 
@@ -75,6 +76,46 @@ def test_numbers_come_back_to_the_bit(x):
     with folder() as place:
         pd.DataFrame(x, columns=["a", "b"]).to_csv(place / "t.csv", index=False)
         np.testing.assert_array_equal(read_table(place / "t.csv", []).to_numpy(float), x)
+
+
+TYPES = {
+    "floats": ({"a": "f4", "b": "f4"}, "f4"),
+    "both": ({"a": "f8", "b": "f4"}, "f8"),
+    "mixed": ({"a": "f4", "b": "i8"}, "f8"),
+    "whole": ({"a": "u1", "b": "?"}, "f8"),
+}
+
+
+@pytest.mark.parametrize("kind", TYPES)
+def test_numbers_of_large_parquet_files_are_mapped(tmp_path, monkeypatch, kind):
+    types, dtype = TYPES[kind]
+    frame = pd.DataFrame({name: np.arange(5).astype(kind) for name, kind in types.items()})
+    frame.insert(1, "id", list("vwxyz"))
+    frame["truth"] = list("aabba")
+    frame.to_parquet(tmp_path / "t.parquet")
+    monkeypatch.setattr(spooling, "LARGE", 0)
+    monkeypatch.setattr(table_files, "BLOCK", 4)  # two rows
+    found = read_table(tmp_path / "t.parquet", ["id", "truth"])
+    for name in ("id", "truth"):
+        assert found.pop(name).tolist() == frame[name].tolist()
+    assert is_mapped(found.to_numpy())
+    assert found.to_numpy().dtype == dtype
+    assert found.to_numpy().tolist() == frame[["a", "b"]].to_numpy(float).tolist()
+
+
+def test_gaps_in_large_parquet_files_are_nan(tmp_path, monkeypatch):
+    pd.DataFrame({"a": pd.array([1, None, 3], "Int64"), "b": [1.0, 2.0, np.nan]}).to_parquet(
+        tmp_path / "t.parquet"
+    )
+    monkeypatch.setattr(spooling, "LARGE", 0)
+    found = read_table(tmp_path / "t.parquet", []).to_numpy()
+    np.testing.assert_array_equal(found, [[1, 1], [np.nan, 2], [3, np.nan]])
+
+
+def test_columns_of_other_kinds_are_left_to_be_refused(tmp_path, monkeypatch):
+    pd.DataFrame({"a": [1.0, 2.0], "b": ["x", "y"], "c": [[1], [2]]}).to_parquet(tmp_path / "t.parquet")
+    monkeypatch.setattr(spooling, "LARGE", 0)
+    assert read_table(tmp_path / "t.parquet", [])["b"].tolist() == ["x", "y"]
 
 
 def test_parquet_that_unfolds_without_end_is_refused(tmp_path, monkeypatch):

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from tests.formats.samples import A, assert_same, frame
 from tests.formats.temporary import folder
 
+from protocol_mvc.data.checks import is_mapped
 from protocol_mvc.formats import read
 
 
@@ -114,3 +115,21 @@ def test_a_single_table_is_a_single_view(tmp_path):
     views = read(tmp_path / "a.csv").views
     assert views.names == ("a",)
     np.testing.assert_array_equal(np.asarray(views), np.nan_to_num(A))
+
+
+@pytest.mark.parametrize("guarded", [False, True])
+def test_large_tables_are_mapped_where_no_row_must_move(tmp_path, monkeypatch, guarded):
+    rng = np.random.default_rng(0)
+    for name, width in (("a", 3), ("b", 2)):
+        x = pd.DataFrame(rng.normal(size=(6, width)).astype(np.float32)).add_prefix(name)
+        x.assign(id=list("uvwxyz"), label=[0, 0, 1, 1, 2, 2]).to_parquet(tmp_path / f"{name}.parquet")
+    plain = read(tmp_path)
+    monkeypatch.setattr("protocol_mvc.formats.spooling.LARGE", 0)
+    large = read(tmp_path, guarded=guarded)
+    assert [is_mapped(x) for x in (*plain.views.arrays, *large.views.arrays)] == [False] * 2 + [True] * 2
+    for left, right in zip(plain.views.arrays, large.views.arrays, strict=True):
+        assert left.dtype == right.dtype == np.float32
+        np.testing.assert_array_equal(left, right)
+    assert large.views.ids.tolist() == list("uvwxyz")
+    assert large.truth is not None
+    assert large.truth.tolist() == [0, 0, 1, 1, 2, 2]

@@ -1,8 +1,6 @@
 """HDF5 files: nothing outside of one is ever read, and a full disk does not kill who writes one."""
 
 import io
-import shutil
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -16,11 +14,11 @@ from numpy.typing import NDArray
 from protocol_mvc.data.checks import row_slices
 from protocol_mvc.formats.arrays import Stored
 from protocol_mvc.formats.guards import Refusal, check_ratio, check_size, need
+from protocol_mvc.formats.spooling import is_large, spooled
 
-__all__ = ["checked", "member", "open_arrays", "writing"]
+__all__ = ["checked", "is_large_matrix", "mapped", "member", "open_arrays", "writing"]
 
 MAX_DEPTH = 8  # of groups in groups; links may make circles
-LARGE = 2**28  # bytes; matrices of more are copied to a temporary file and mapped
 
 
 @contextmanager
@@ -42,29 +40,14 @@ def _stored(name: str, node: Any, h5py: Any) -> Stored:
     _check_own(name, node)
     if h5py.check_string_dtype(node.dtype) is not None:
         return Stored(node.shape, np.dtype(np.str_), lambda: node.asstr()[()])
-    if node.ndim == 2 and node.dtype.kind in "buif" and node.nbytes > LARGE:
-        return Stored(node.shape, node.dtype, partial(_mapped, node), mapped=True)
+    if is_large(node.shape, node.dtype):
+        return Stored(node.shape, node.dtype, partial(mapped, node), mapped=True)
     return Stored(node.shape, node.dtype, partial(node.__getitem__, ()))
 
 
-def _mapped(node: Any) -> NDArray[Any]:
-    """Return a matrix without taking memory for it, as the map of a temporary file that has no name.
-
-    Raises:
-        Refusal: If the disk has no room for it.
-    """
-    folder = tempfile.gettempdir()
-    free = shutil.disk_usage(folder).free
-    if node.nbytes > free:
-        raise Refusal(
-            f"the data set {node.name!r} takes {node.nbytes / 2**30:.3g} GiB, but {folder} has room for "
-            f"{free / 2**30:.3g} GiB: let TMPDIR name a larger disk."
-        )
-    with tempfile.TemporaryFile() as file:
-        for rows in row_slices(node):
-            file.write(np.ascontiguousarray(node[rows]).tobytes())
-        file.flush()
-        return np.memmap(file, node.dtype, "r", shape=node.shape)
+def mapped(node: Any) -> NDArray[Any]:
+    """Return a matrix without taking memory for it."""
+    return spooled(node.name, node.shape, node.dtype, (node[rows] for rows in row_slices(node)))
 
 
 def _check_own(name: str, node: Any) -> None:
@@ -78,14 +61,22 @@ def _check_own(name: str, node: Any) -> None:
 
 
 def checked(group: Any, key: str, h5py: Any) -> Any:
-    """Return the member `key` of a group, which is safe to be read as a whole.
+    """Return the member `key` of a group, which is safe to be read as a whole or is a matrix to be mapped.
 
     Raises:
         Refusal: If it is not there, leads out of the file, or takes too much memory.
     """
     node = member(group, key, h5py)
-    check_size(_n_bytes(node, h5py))
+    if is_large_matrix(node, h5py):
+        _check_own(node.name, node)
+    else:
+        check_size(_n_bytes(node, h5py))
     return node
+
+
+def is_large_matrix(node: Any, h5py: Any) -> bool:
+    """Tell whether a member is better mapped than read."""
+    return isinstance(node, h5py.Dataset) and is_large(node.shape or (), node.dtype)
 
 
 def member(group: Any, key: str, h5py: Any) -> Any:

@@ -12,7 +12,7 @@ from protocol_mvc.data.checks import is_sparse, present_rows
 from protocol_mvc.data.views import Views
 from protocol_mvc.formats.arrays import Contents, check_truth, plain, with_ids
 from protocol_mvc.formats.guards import Refusal, need
-from protocol_mvc.formats.hdf5 import checked, member
+from protocol_mvc.formats.hdf5 import checked, is_large_matrix, mapped, member
 
 __all__ = ["Annotated", "Tools", "read_annotated"]
 
@@ -45,6 +45,8 @@ class _Elements(Mapping[str, Any]):
 
     def _read(self, key: str) -> Any:
         node = checked(self.group, key, self.tools.h5py)
+        if is_large_matrix(node, self.tools.h5py):
+            return mapped(node)
         try:
             return self.tools.io.read_elem(node)
         except Exception as error:

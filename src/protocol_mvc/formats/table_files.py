@@ -5,12 +5,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from protocol_mvc.formats.guards import Refusal, check_ratio, check_size, need
+from protocol_mvc.formats.spooling import is_large, spooled
 
 __all__ = ["Header", "read_header", "read_table"]
 
 ROWS = "row names"  # what labels of rows are called that have no header of their own
 UNNAMED = "Unnamed: 0"  # pandas' name for a first column without one
+BLOCK = 2**21  # cells read together
 SEPARATORS = {".csv": ",", ".tsv": "\t"}
 
 
@@ -59,9 +63,41 @@ def read_table(path: Path, texts: Sequence[str]) -> Any:
         return _read_text(path, texts)
     file = _parquet(path)
     n_bytes = 8 * file.metadata.num_rows * file.metadata.num_columns
-    check_size(n_bytes)
     check_ratio(path.name, n_bytes, path.stat().st_size)
+    numbers = _numbers(file.schema_arrow, texts)
+    if numbers is not None and is_large((file.metadata.num_rows, len(numbers)), np.dtype(float)):
+        return _read_mapped(file, path, numbers)
+    check_size(n_bytes)
     return file.read().to_pandas(ignore_metadata=True)
+
+
+def _numbers(schema: Any, texts: Sequence[str]) -> dict[str, np.dtype[Any]] | None:
+    """Return the types of the columns beside texts, if all are numbers and have names of their own."""
+    try:
+        types = {
+            field.name: np.dtype(field.type.to_pandas_dtype()) for field in schema if field.name not in texts
+        }
+    except (NotImplementedError, TypeError):  # a type that numpy has not
+        return None
+    unique = len(set(schema.names)) == len(schema.names)
+    return types if unique and all(dtype.kind in "buif" for dtype in types.values()) else None
+
+
+def _read_mapped(file: Any, path: Path, numbers: dict[str, np.dtype[Any]]) -> Any:
+    """Return a data frame whose numbers stay on the disk; what is missing is NaN."""
+    pandas, rows, names = need("pandas", "data", path), file.metadata.num_rows, list(numbers)
+    dtype = np.result_type(*numbers.values())
+    dtype = dtype if dtype.kind == "f" else np.dtype(np.float64)
+    blocks = (
+        batch.to_pandas(ignore_metadata=True)[names].to_numpy(dtype)
+        for batch in file.iter_batches(max(1, BLOCK // len(names)), columns=names)
+    )
+    frame = pandas.DataFrame(spooled(path.name, (rows, len(names)), dtype, blocks), columns=names, copy=False)
+    others = [name for name in file.schema_arrow.names if name not in numbers]
+    check_size(8 * rows * len(others))
+    for name, column in file.read(columns=others).to_pandas(ignore_metadata=True).items():
+        frame[name] = column
+    return frame
 
 
 def _read_text(path: Path, texts: Sequence[str]) -> Any:

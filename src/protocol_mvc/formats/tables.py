@@ -132,11 +132,10 @@ def _check_numbers(frame: Any, pandas: Any) -> None:
 def _join(tables: Mapping[str, _Table], path: Path) -> Contents:
     pandas = need("pandas", "data", path)
     indexes = _indexes(tables)
-    frames = {
-        name: table.features.set_axis(pandas.Index(indexes[name]), axis=0) for name, table in tables.items()
-    }
+    for name, table in tables.items():
+        table.features.index = pandas.Index(indexes[name])  # `set_axis` would copy
     try:
-        views = as_views(frames)
+        views = as_views({name: table.features for name, table in tables.items()})
     except ValueError as error:
         raise Refusal(str(error)) from error
     known = [
