@@ -70,6 +70,7 @@ def test_scaling_is_the_recursion_of_the_paper():
 
     def sweep(p, g, gram):
         visited.append(g)
+        assert not gram  # nobody needs it
         return samples(log_p).sweep(p, g, gram)
 
     iterations.scaling(Search(p, sweep, 0.0, 6), torch.zeros(5, dtype=torch.float64))
@@ -181,6 +182,14 @@ def test_rough_solutions_cost_passes_down_to_the_last_but_one():
     assert way.passes == 1
 
 
+def test_entropy_goes_down_level_by_level_to_four_times_as_much(monkeypatch):
+    way, seen = search(0), []
+    monkeypatch.setattr(iterations, "_newton", lambda part, g: seen.append(part.problem.epsilon))
+    iterations._annealed(way, torch.zeros(5, dtype=torch.float64))
+    assert seen == [way.problem.epsilon * 4.0**level for level in range(len(seen), 0, -1)]
+    assert len(seen) > 5
+
+
 @pytest.mark.parametrize("mass", [0.0, NO_MASS])
 def test_columns_without_mass_follow_their_scaling_step(mass: float):
     way = search(0)
@@ -218,6 +227,7 @@ class Scripted:
         self.found = list(found)
         self.asked: list[list[float]] = []
         self.grams: list[bool] = []
+        self.sums = SUMS
         self.problem = SimpleNamespace(
             shifted=lambda g: g, step=lambda g, log_mass: g + log_mass, wanted=lambda g: tensor(0.75, 0.25)
         )
@@ -226,7 +236,7 @@ class Scripted:
         self.asked.append(g.tolist())
         self.grams.append(gram)
         value, residual = self.found.pop(0)
-        return Point(g, SUMS, residual, value)
+        return Point(g, self.sums, residual, value)
 
     def over(self, point: Point) -> bool:
         return not self.found
@@ -284,6 +294,14 @@ def test_the_gram_matrix_is_added_up_anew_far_from_the_optimum_alone(residual: f
     new = iterations._next(way, start, tensor(1.0, 0.0))
     assert way.grams == [gram]
     assert (new.sums.gram is old) is not gram
+
+
+def test_a_nearly_empty_column_is_scaled():
+    way: Any = Scripted((0, 1), (1, 0.5), (2, 0.4))
+    way.sums = SUMS._replace(mass=tensor(0.25, 1e-5))
+    iterations._newton(way, tensor(0.0, 0.0))
+    assert [x for x, _ in way.asked] == [0, 1, 2]
+    assert way.grams == [False, True, True]
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """The dual: its derivatives, its free constant and its fixed point."""
 
+import dataclasses
 import math
 
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 from tests.transport.problems import few, numbers, positive, predictions, problem, samples, seeds
 from torch import Tensor
 
-from protocol_mvc.transport.problem import Problem
+from protocol_mvc.transport.problem import WHOLE_MASS, Problem
 from protocol_mvc.transport.solver import solve
 
 cases = st.fixed_dictionaries(
@@ -138,3 +139,22 @@ def test_the_whole_mass_has_no_virtual_column(mass, columns):
     p = problem(0, mass=mass)
     assert len(p.goal) == columns
     assert (p.rest > 0) == (columns == 5)
+
+
+def test_a_flat_dual_still_has_a_curvature_to_divide_by():
+    p, log_p = problem(0, kl_weight=math.inf), predictions(0)
+    sums = samples(log_p).sweep(p, torch.zeros(5, dtype=torch.float64), True)
+    assert sums.gram is not None
+    flat = p.curvature(torch.zeros(5), sums._replace(gram=torch.zeros_like(sums.gram)))
+    assert int(torch.linalg.cholesky_ex(flat).info) == 0
+
+
+def test_the_virtual_column_is_there_up_to_the_last_digits():
+    whole = problem(0, mass=1.0)
+    assert whole.rest == 0
+    assert dataclasses.replace(whole, mass=WHOLE_MASS).rest > 0
+
+
+def test_a_problem_stays_as_it_is():
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        problem(0).mass = 0.5  # type: ignore[misc]
