@@ -93,17 +93,17 @@ def test_processes_agree(seed, rest):
     assert first == second == pytest.approx(whole, rel=1e-9, abs=1e-9)
 
 
-@given(seeds, st.sampled_from([0.1, 0.5, 0.9]), st.sampled_from([0.1, 1.0, 3.0]))
+@given(seeds, st.sampled_from([0.1, 0.5, 0.9]), st.sampled_from([0.1, 1.0, 3.0]), st.sampled_from([0, 1e6]))
 @few
-def test_a_few_looks_at_the_samples_are_enough(seed, rest, spread):
+def test_a_few_looks_at_the_samples_are_enough_wherever_they_are(seed, rest, spread, place):
     looks = []
 
     def counted(sums: Tensor) -> Tensor:
         looks.append(1)
         return sums
 
-    lse = spread * torch.randn(100, dtype=torch.float64, generator=numbers(seed))
-    virtual_logit(lse, weights(seed, 100), rest, counted, 1e-14)
+    lse = place + spread * torch.randn(100, dtype=torch.float64, generator=numbers(seed))
+    virtual_logit(lse, weights(seed, 100), rest, counted, 1e-14 + 1e-15 * place)
     assert len(looks) <= 10
 
 
