@@ -117,6 +117,20 @@ def share(what: str, function: Callable[[], Any], repeats: int) -> dict[str, Any
     return {"what": what, "gflops": rate, "gemm_gflops": best, "share": rate / best, "seconds": whole}
 
 
+def of_a_fit(method: Any, source: Source, found: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """The same for all steps of a fit together, with every round."""
+    whole = alone = 0.0
+    for stage in method.stages():
+        record = next((found[name] for name in STAGES if stage.name.startswith(name)), None)
+        if record is None or stage.name == "reconstruct twins":  # takes the place of alignment elsewhere
+            continue
+        steps = stage.epochs * min(source.n_batches, stage.most_steps or source.n_batches)
+        whole += steps * record["seconds"]
+        alone += steps * record["seconds"] * record["share"]
+    typer.echo(f"all steps of a fit: {alone / whole:.0%}; {whole:.1f} s")
+    return {"what": "all steps of a fit", "share": alone / whole, "seconds": whole}
+
+
 def naive_epoch(method: Any, source: Source, name: str) -> Callable[[], None]:
     """An epoch as the released code does it."""
     whole = source.take(torch.arange(len(source)))
@@ -156,7 +170,8 @@ def main(repeats: int = 15, epochs: int = 3) -> None:
         for preset in ("default", "paper")
     }
     method, source = set_up["default"]
-    found = [share(f"step of {name}", step_of(method, source, name), 4 * repeats) for name in STAGES]
+    steps = {name: share(f"step of {name}", step_of(method, source, name), 4 * repeats) for name in STAGES}
+    found = [*steps.values(), of_a_fit(method, source, steps)]
     found.append(share("predict", lambda: infer_all(method, source, features=False), repeats))
     for record in found:
         append({"study": "throughput", **record, **shared, "ended": now()}, RESULTS)
