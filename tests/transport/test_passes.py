@@ -1,6 +1,8 @@
 """One pass over the samples: what it adds up, whatever holds the numbers and however they are cut."""
 
+import dataclasses
 import math
+import re
 
 import numpy as np
 import pytest
@@ -208,3 +210,14 @@ def test_the_samples_are_not_written_to():
     s.real_lse(p, potentials(p, 0))
     s.corrected(p, potentials(p, 0), 0.5)
     assert torch.equal(log_p, kept)
+
+
+@pytest.mark.parametrize("shape", [(), (5,), (0,), (0, 3), (3, 0), (2, 2, 2)], ids=str)
+def test_what_is_no_matrix_of_samples_is_refused(shape: tuple[int, ...]):
+    with pytest.raises(ValueError, match=rf"non-empty \(n, k\) matrix, got shape {re.escape(str(shape))}"):
+        chunks_of(torch.zeros(shape), None)
+
+
+def test_samples_stay_as_they_are():
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        samples(predictions(0)).weight = torch.ones(9)  # type: ignore[misc]
