@@ -1,7 +1,7 @@
 """Do the tests notice a wrong sign? `python -m tests.mutation.campaign [FILE ...]`; `make mutation` asks.
 
-Every mutant of a file of `transport` or `losses` is given to as many tests of its folder as BUDGET allows,
-those of its own test file before others. What survives must be explained in `survivors.toml`, or the command
+Every mutant of a file of `transport` or `losses` is given to its own test file, and to as many other tests of
+its folder as BUDGET allows. What survives must be explained in `survivors.toml`, or the command
 fails. Mutants live in the memory of forked processes: no file is touched, and nothing is imported twice.
 """
 
@@ -61,14 +61,15 @@ class Trial:
         return True
 
     def _chosen(self, session: pytest.Session) -> list[pytest.Item]:
-        """The tests that fit into the budget, the file's own before others, now sorted by their time."""
+        """The file's own tests, and others that fit into the budget, now sorted by their time."""
         random.Random(0).shuffle(session.items)
-        session.items.sort(key=lambda item: item.path.name != f"test_{self.part.name}")
+        other = lambda item: item.path.name != f"test_{self.part.name}"
+        session.items.sort(key=other)
         read, write = os.pipe()
         if not (child := os.fork()):
-            for seconds in self._run(session):
+            for item, seconds in zip(session.items, self._run(session), strict=True):
                 os.write(write, f"{seconds}\n".encode())
-                if time.process_time() > BUDGET:
+                if time.process_time() > BUDGET and other(item):
                     break
             os._exit(0)
         os.close(write)
