@@ -31,6 +31,7 @@ from tests.transport.problems import (
 from torch import Tensor
 
 from protocol_mvc.transport import Transport, solve
+from protocol_mvc.transport.passes import Samples
 from protocol_mvc.transport.solver import NEWTON_UP_TO
 
 METHODS = ["newton", "anderson", "scaling"]
@@ -612,6 +613,30 @@ def test_running_out_of_passes_is_told():
 def test_wrong_arguments_are_refused(wrong):
     with pytest.raises(ValueError, match=next(iter(wrong))):
         solve(predictions(0), **wrong)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        ({"prior": torch.ones(3)}, "prior must hold 4 positive"),
+        ({"row_weights": torch.ones(8)}, "row_weights must hold 9 positive"),
+        ({"start": torch.zeros(4)}, "start must hold 5 potentials, 4 of them finite"),
+    ],
+    ids=str,
+)
+def test_refusals_tell_how_many_numbers_are_wanted(wrong, says):
+    with pytest.raises(ValueError, match=says):
+        solve(predictions(0), **wrong)
+
+
+@pytest.mark.parametrize("kl_weight", [1.0, math.inf])
+def test_mass_that_must_be_moved_widens_the_gap(monkeypatch, kl_weight):
+    real = Samples.corrected
+    gaps = []
+    for more in (0.0, 1.0):
+        monkeypatch.setattr(Samples, "corrected", lambda *given, more=more: (real(*given)[0], more))
+        gaps.append(solve(predictions(0), mass=0.5, epsilon=0.25, kl_weight=kl_weight).gap)
+    assert gaps[1] - gaps[0] == pytest.approx(0.25)
 
 
 @pytest.mark.parametrize("shape", [(4,), (0, 3), (3, 0), (2, 3, 4)])
