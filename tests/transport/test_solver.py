@@ -629,6 +629,16 @@ def test_refusals_tell_how_many_numbers_are_wanted(wrong, says):
         solve(predictions(0), **wrong)
 
 
+@pytest.mark.parametrize("mass", [0.5, 1.0])
+def test_the_gap_of_a_hard_prior_closes_where_sizes_are_met(mass):
+    log_p, prior = predictions(0), torch.tensor([1.0, 2.0, 3.0, 10.0])
+    t = solve(log_p, mass=mass, kl_weight=math.inf, prior=prior)
+    torch.testing.assert_close(t.column_mass, mass * prior.double() / 16)
+    assert 0 <= t.gap < 1e-8
+    early = solve(log_p, mass=mass, kl_weight=math.inf, prior=prior, method="scaling", max_passes=2)
+    assert early.gap > 1e-3
+
+
 @pytest.mark.parametrize("kl_weight", [1.0, math.inf])
 def test_mass_that_must_be_moved_widens_the_gap(monkeypatch, kl_weight):
     real = Samples.corrected
