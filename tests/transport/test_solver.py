@@ -1,6 +1,7 @@
 """The optimal plan: feasible, optimal, equal to what other solvers find, and finite whatever comes."""
 
 import doctest
+import inspect
 import math
 from pathlib import Path
 from typing import Any
@@ -627,6 +628,26 @@ def test_wrong_arguments_are_refused(wrong):
 def test_refusals_tell_how_many_numbers_are_wanted(wrong, says):
     with pytest.raises(ValueError, match=says):
         solve(predictions(0), **wrong)
+
+
+def test_one_pass_and_one_row_at_a_time_are_allowed():
+    t = solve(predictions(0), max_passes=1, chunk_rows=1)
+    assert t.passes == 1
+    assert not t.converged
+
+
+def test_the_defaults_are_those_of_the_method():
+    log_p = predictions(0)
+    whole: dict[str, Any] = {
+        "mass": 1.0,
+        "epsilon": 0.1,
+        "kl_weight": 1.0,
+        "tolerance": 1e-9,
+        "max_passes": 10_000,
+    }
+    given = solve(log_p, prior=torch.ones(4), row_weights=torch.ones(9), method="newton", **whole)
+    assert torch.equal(solve(log_p).potentials, given.potentials)
+    assert {name: inspect.signature(solve).parameters[name].default for name in whole} == whole
 
 
 @pytest.mark.parametrize("mass", [0.5, 1.0])
