@@ -19,7 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.examples import SMALL, blobs, tiny, with_gaps
 
-from protocol_mvc import PROTOCOL, ProtocolConfig, as_views, checkpoint
+from protocol_mvc import PROTOCOL, ProtocolConfig, as_views, assignment, checkpoint
 from protocol_mvc.checkpoint import NAMES, Checkpoint, CheckpointError, CheckpointWarning
 from protocol_mvc.stages import Epoch, State
 
@@ -74,9 +74,21 @@ EPOCHS = 9  # reconstruct 3, align 2, two rounds of 2
 
 @pytest.mark.parametrize("views", [VIEWS, with_gaps(VIEWS)], ids=["whole", "gaps"])
 @pytest.mark.parametrize("epochs", range(EPOCHS))
-def test_a_fit_goes_on_to_the_same_bits_from_every_epoch(tmp_path: Path, epochs: int, views: Any):
+def test_a_fit_goes_on_to_the_same_bits_from_every_epoch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, epochs: int, views: Any
+):
+    monkeypatch.setattr(assignment, "settled", lambda *given: False)  # no round is left out
     stopped(tmp_path, epochs, views)
     assert same(estimator().fit(views), estimator().fit(views, checkpoint=tmp_path))
+
+
+@pytest.mark.parametrize("epochs", [5, 6, 7])
+def test_a_round_that_is_left_out_stays_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, epochs: int):
+    monkeypatch.setattr(assignment, "settled", lambda *given: True)
+    stopped(tmp_path, epochs)
+    found = estimator().fit(VIEWS, checkpoint=tmp_path)
+    assert same(estimator().fit(VIEWS), found)
+    assert [record["stage"] for record in found.history_].count("rebalance 2") == 0
 
 
 def test_a_finished_fit_is_there_at_once_and_in_nobodys_way(tmp_path: Path):
