@@ -9,6 +9,7 @@ from protocol_mvc.bench.tables import UNKNOWN, Row, Section, Table, mean_rows, n
 from protocol_mvc.estimator import ESTIMATORS
 from protocol_mvc.report import Group, grouped, ratio_text, spread
 
+SHARED = "Seconds are those of a clock on the wall, and runs may have shared the machine with others."
 HIDDEN = "missing "  # begins the name of a study of samples that lack views
 
 
@@ -17,7 +18,8 @@ def method(records: Sequence[Record], name: str) -> Section:
     runs = [r for r in newest(records) if r["method"] == name or r["method"].startswith(f"{name}-")]
     header = ("data", "R", "method", "paper ACC", "ACC", "NMI", "tail", "seconds", "seeds")
     rows = [_method_row(*item) for item in grouped(runs).items()]
-    return Section(name, [Table("Measured", header, rows)] if rows else [], sources(runs))
+    told = [SHARED, *sources(runs)] if rows else []
+    return Section(name, [Table("Measured", header, rows)] if rows else [], told)
 
 
 def _method_row(group: Group, runs: list[Record]) -> Row:
