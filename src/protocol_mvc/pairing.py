@@ -14,7 +14,6 @@ Mask = npt.NDArray[np.bool_]
 
 MOST_ROWS = 4000  # half of them to learn from, half to test on
 REPEATS = 8  # of the halves: the mean hardly depends on chance
-COMPONENTS = 50  # of each view
 SHARED = 20  # directions in which two views are compared
 FEWEST_ROWS = 20  # that have both views of a pair
 
@@ -38,7 +37,7 @@ def shared_information(views: Sequence[Features], mask: Mask | None, seed: int) 
     views and several halves; a single view, and views with hardly any item in common, tell nothing: infinity.
 
     Args:
-        views: features (n, d) of each view.
+        views: features (n, d) of each view, far fewer than half of the items.
         mask: which item has which view (n, V); None where all are there.
         seed: of the halves.
     """
@@ -73,7 +72,7 @@ def _ranks(similarity: Features) -> Features:
 
 def _whitened(x: Features, half: int) -> Features:
     """Components of equal variance, learned from the first half of the rows."""
-    model = PCA(min(COMPONENTS, half, x.shape[1]), whiten=True, svd_solver="full")
+    model = PCA(min(half, x.shape[1]), whiten=True, svd_solver="full")
     with np.errstate(invalid="ignore"):  # a constant view has no variance to divide by
         whitened: Features = np.nan_to_num(model.fit(x[:half]).transform(x))
     return whitened

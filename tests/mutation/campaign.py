@@ -32,7 +32,7 @@ PARTS = ("transport", "losses")
 RESULTS = ROOT / "benchmarks" / "results" / "mutation.jsonl"
 EXPLAINED = tomllib.loads(Path(__file__).with_name("survivors.toml").read_text())
 UNEXPLAINED = "unexplained"
-BUDGET = 5.0  # seconds of the processor for the tests of a mutant
+BUDGET = 5.0  # seconds of the processor after which no test of another file is taken
 SECONDS = 60  # of the processor; a mutant that takes longer does not end
 PYTEST = ["-qs", "--hypothesis-profile=mutation", "-p", "no:cacheprovider", "-p", "no:xdist"]
 PYTEST += ["-W", "ignore::pytest.PytestAssertRewriteWarning"]  # of plugins that are here already

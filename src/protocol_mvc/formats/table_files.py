@@ -64,37 +64,38 @@ def read_table(path: Path, texts: Sequence[str]) -> Any:
     file = _parquet(path)
     n_bytes = 8 * file.metadata.num_rows * file.metadata.num_columns
     check_ratio(path.name, n_bytes, path.stat().st_size)
-    numbers = _numbers(file.schema_arrow, texts)
-    if numbers is not None and is_large((file.metadata.num_rows, len(numbers)), np.dtype(float)):
-        return _read_mapped(file, path, numbers)
+    numbers = [name for name in file.schema_arrow.names if name not in texts]
+    dtype = _common_type(file.schema_arrow, numbers)
+    if dtype is not None and is_large((file.metadata.num_rows, len(numbers)), dtype):
+        return _read_mapped(file, path, numbers, dtype)
     check_size(n_bytes)
     return file.read().to_pandas(ignore_metadata=True)
 
 
-def _numbers(schema: Any, texts: Sequence[str]) -> dict[str, np.dtype[Any]] | None:
-    """Return the types of the columns beside texts, if all are numbers and have names of their own."""
+def _common_type(schema: Any, names: list[str]) -> np.dtype[Any] | None:
+    """Return a type of float for all of the columns, if these are numbers and no name is there twice."""
+    if not names or len(set(schema.names)) < len(schema.names):
+        return None
     try:
-        types = {
-            field.name: np.dtype(field.type.to_pandas_dtype()) for field in schema if field.name not in texts
-        }
+        types = [np.dtype(schema.field(name).type.to_pandas_dtype()) for name in names]
     except (NotImplementedError, TypeError):  # a type that numpy has not
         return None
-    unique = len(set(schema.names)) == len(schema.names)
-    return types if unique and all(dtype.kind in "buif" for dtype in types.values()) else None
+    if not all(dtype.kind in "buif" for dtype in types):
+        return None
+    common = np.result_type(*types)
+    return common if common.kind == "f" else np.dtype(np.float64)
 
 
-def _read_mapped(file: Any, path: Path, numbers: dict[str, np.dtype[Any]]) -> Any:
+def _read_mapped(file: Any, path: Path, numbers: list[str], dtype: np.dtype[Any]) -> Any:
     """Return a data frame whose numbers stay on the disk; what is missing is NaN."""
-    pandas, rows, names = need("pandas", "data", path), file.metadata.num_rows, list(numbers)
-    dtype = np.result_type(*numbers.values())
-    dtype = dtype if dtype.kind == "f" else np.dtype(np.float64)
+    pandas, shape = need("pandas", "data", path), (file.metadata.num_rows, len(numbers))
     blocks = (
-        batch.to_pandas(ignore_metadata=True)[names].to_numpy(dtype)
-        for batch in file.iter_batches(max(1, BLOCK // len(names)), columns=names)
+        batch.to_pandas(ignore_metadata=True)[numbers].to_numpy(dtype)
+        for batch in file.iter_batches(max(1, BLOCK // len(numbers)), columns=numbers)
     )
-    frame = pandas.DataFrame(spooled(path.name, (rows, len(names)), dtype, blocks), columns=names, copy=False)
+    frame = pandas.DataFrame(spooled(path.name, shape, dtype, blocks), columns=numbers, copy=False)
     others = [name for name in file.schema_arrow.names if name not in numbers]
-    check_size(8 * rows * len(others))
+    check_size(8 * shape[0] * len(others))
     for name, column in file.read(columns=others).to_pandas(ignore_metadata=True).items():
         frame[name] = column
     return frame

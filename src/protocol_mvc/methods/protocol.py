@@ -116,7 +116,7 @@ class Protocol(nn.Module):
         compared: what has been learned of them differs from run to run.
         """
         seed = draw_seed(generator)
-        rows, views = self._some(source, pairing.MOST_ROWS, seed)
+        rows, views = _some(source, pairing.MOST_ROWS, seed)
         mask = source.views.mask[rows]
         shared = pairing.shared_information(assignment.components(views, mask, seed), mask, seed)
         shared = float(first(torch.tensor(shared)))
@@ -165,16 +165,9 @@ class Protocol(nn.Module):
     ) -> assignment.Labels:
         """The assignment that explains best what views of different items have in common."""
         features = np.split(x, self.n_views, axis=1)
-        rows, views = self._some(source, cooccurrence.MOST_ROWS, seed)
+        rows, views = _some(source, cooccurrence.MOST_ROWS, seed)
         every = (features, views, source.views.mask, rows, self.n_clusters, seed)
         return cooccurrence.perceive(*every, plain=number == 0 or source.drawn_anew)
-
-    def _some(
-        self, source: Source, most: int, seed: int
-    ) -> tuple[assignment.Labels, list[assignment.Features]]:
-        """Random samples, at most so many, and their data."""
-        rows = np.random.default_rng(seed).permutation(len(source))[:most]
-        return rows, [view.cpu().numpy() for view in source.take(torch.from_numpy(rows)).views]
 
     def _codes(self, source: Source) -> Tensor:
         """The Z^v (n, V latent) of all samples, centred and of unit norm; an absent view is all zeros."""
@@ -240,3 +233,9 @@ class Protocol(nn.Module):
         return solve(
             share(log_p), mass=mass, epsilon=c.epsilon, kl_weight=c.kl_weight, prior=prior, merge=merge
         )
+
+
+def _some(source: Source, most: int, seed: int) -> tuple[assignment.Labels, list[assignment.Features]]:
+    """Random samples, at most so many, and their data."""
+    rows = np.random.default_rng(seed).permutation(len(source))[:most]
+    return rows, [view.cpu().numpy() for view in source.take(torch.from_numpy(rows)).views]

@@ -6,9 +6,7 @@ from torch.nn import functional
 
 from protocol_mvc.nn.seeded import Dropout
 
-FAINTEST = (
-    30.0  # nats below the strongest attention; fainter ones would make slow, denormal numbers of squares
-)
+FAINTEST = 30.0  # nats below the strongest attention; squares of fainter ones are slow, denormal numbers
 
 
 class SampleAttention(nn.Module):
