@@ -31,6 +31,7 @@ class Stage(NamedTuple):
     clip: float | None = None  # largest norm of the gradient of a step
     monitor: Monitor | None = None  # the stage ends with the weights of its least value
     every: int | None = None  # epochs between two values of the monitor; there is one at the end anyway
+    anew: bool = False  # begins with new weights, whatever became of the stages before it
     whole: bool = False  # an epoch is one step on all samples, its gradient added up over the batches
     adam: Literal["fresh", "kept", "renewed"] = "fresh"  # kept from the stage before; renewed after an epoch
 

@@ -43,18 +43,24 @@ def train(
 
     Every epoch is told to `on_epoch` as it ends, every stage that is left out to `on_skip`. An epoch that
     diverges is run again from where it began, at a lower learning rate. A stage with a monitor ends with the
-    best weights that this stage or an earlier one with a monitor had.
+    best weights that this stage or an earlier one with a monitor had. If a stage diverges at any rate, the
+    training goes on with the next that begins anew; with none, it ends with the best weights.
 
     Raises:
-        DivergenceError: If a stage diverges at any rate.
+        DivergenceError: If a stage diverges at any rate, and there are neither such stages nor such weights.
         ValueError: If the keeper has a state of another training.
     """
     training = _Training(module, source, generator, on_epoch, keeper)
     start = keeper.load() if keeper else None
     if start is not None:
         training.go_to(start, stages)
+    broken = False
     for number, stage in enumerate(stages):
         if start is not None and number < start.stage:
+            continue
+        broken = broken and not stage.anew and stage.epochs > 0
+        if broken:
+            on_skip(stage)
             continue
         resumed = start is not None and number == start.stage
         part = training.part(number, stage)
@@ -62,7 +68,8 @@ def train(
         if state.begun is False:
             on_skip(stage)
         else:
-            training.run(stage, part, state)
+            again = any(later.anew for later in stages[number + 1 :])
+            broken = not training.run(stage, part, state, again=again)
     training.keep(State(len(stages), 0, None, 1.0, training.history, {}), None, final=True)
     return training.history
 
@@ -112,16 +119,20 @@ class _Training:
             self.keeper.keep(state, final=final)
         return state
 
-    def run(self, stage: Stage, source: Source, state: State) -> None:
-        """A stage from a state on; one that breaks down ends with the best weights there were, if any."""
+    def run(self, stage: Stage, source: Source, state: State, *, again: bool) -> bool:
+        """A stage from a state on; False if it broke down, which is an error if nothing else is left."""
+        ended = True
         try:
             self._epochs(stage, source, state)
         except DivergenceError as error:
-            if stage.monitor is None or not self.best.found:
+            if not (self.best.found or again):
                 raise
-            warnings.warn(f"{error}; the best weights so far are kept", DivergenceWarning, stacklevel=2)
-        if stage.monitor:
+            instead = "another run begins" if again else "the best weights so far are kept"
+            warnings.warn(f"{error}; {instead}", DivergenceWarning, stacklevel=2)
+            ended = False
+        if stage.monitor or not ended:
             self.best.bring_back(self.module)
+        return ended
 
     def _epochs(self, stage: Stage, source: Source, state: State) -> None:
         optimiser = self._adam(fresh=stage.adam == "fresh")

@@ -101,6 +101,32 @@ def test_a_run_that_breaks_down_never_wins(name: str, monkeypatch):
     assert np.array_equal(found, small(name).fit(VIEWS).predict_proba(VIEWS))
 
 
+def failing(batch: Any, progress: float, context: Any) -> dict[str, torch.Tensor]:
+    return {"loss": torch.tensor(torch.nan, requires_grad=True)}
+
+
+@every
+def test_the_next_run_begins_where_the_first_one_breaks_down(name: str):
+    method, data, skipped = made(name, [5, 4, 3], n_restarts=2, cluster_length=2), source(VIEWS), []
+    first, *others = method.stages()
+    stages = [first._replace(step=failing), *others]
+    warned = [pytest.warns(training.DivergenceWarning, match=text) for text in ("again at", "another run")]
+    with warned[0], warned[1]:
+        history = training.train(method, stages, data, seeded(), on_skip=skipped.append)
+    second = next(number for number, stage in enumerate(others) if stage.anew)
+    assert skipped == others[:second]  # the rest of the first run
+    assert {epoch.stage for epoch in history} == {stage.name for stage in others[second:-1]}
+    assert infer_all(method, data).log_proba.isfinite().all()
+
+
+@every
+def test_it_is_an_error_if_every_run_breaks_down(name: str):
+    method = made(name, [5, 4, 3], n_restarts=2, cluster_length=2)
+    stages = [stage._replace(step=failing) if stage.monitor else stage for stage in method.stages()]
+    with pytest.warns(training.DivergenceWarning), pytest.raises(training.DivergenceError):
+        training.train(method, stages, source(VIEWS), seeded())
+
+
 @every
 def test_the_terms_are_those_of_the_prediction(name: str):
     method, data = made(name, [5, 4, 3]).eval(), source(VIEWS)

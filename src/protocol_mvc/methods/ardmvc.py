@@ -66,6 +66,6 @@ class Ardmvc(AlignedMethod):
         """Views near the given ones at which the views of a sample seem to have little in common."""
         c = self.config
         victim = self.network if c.attack_statistics else deepcopy(self.network)
-        climbed = lambda moved: mutual_contrast(victim.encode(moved).z, temperature=c.temperature)
+        climbed = lambda moved: mutual_contrast(victim(moved).codes.z, temperature=c.temperature)
         size = {"epsilon": c.attack_size, "step": c.attack_step, "steps": c.attack_steps}
         return projected_ascent(climbed, views, **size, boxes=boxes, generator=generator)

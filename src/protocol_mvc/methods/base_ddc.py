@@ -77,7 +77,7 @@ class DdcMethod(DeepMethod):
 
     def _again(self, number: int) -> list[Stage]:
         first, *others = (stage._replace(name=f"{stage.name} {number}") for stage in self.run())
-        return [first._replace(begin=self.restart), *others]
+        return [first._replace(begin=self.restart, anew=True), *others]
 
     def restart(self, source: Source, generator: torch.Generator) -> None:
         """Take new weights."""

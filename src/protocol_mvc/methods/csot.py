@@ -30,7 +30,7 @@ class CsotConfig(base.AutoencoderConfig):
     balance_weight: NotNegative = 1.0  #: of the wish for clusters of one size, times alpha
     #: how labels follow the transport: by their inner product, as released, or by the divergence
     semantic_loss: Literal["product", "divergence"] = "product"
-    #: prototypes are named after the label that most of their samples have; released: they change at random
+    #: prototypes bear the labels that agree most with those of their samples; released: they change at random
     match_prototypes: bool = True
 
 

@@ -61,7 +61,7 @@ class Mflvc(base.LabelMethod):
         return torch.from_numpy(np.stack(found, axis=1))
 
     def match(self, source: Source, generator: torch.Generator, progress: float, groups: Tensor) -> Tensor:
-        """The groups under the names that the label head gives most of their members: (n, V)."""
+        """The groups under the names, one for each, that agree most with the label head: (n, V)."""
         logits = collect(self, source, lambda batch: self.network.encode(batch.views).logits)
         named = zip(groups.numpy().T, (x.argmax(1).numpy() for x in logits), strict=True)
         return torch.from_numpy(np.stack([assignment.renamed(*pair, self.n_clusters) for pair in named], 1))
