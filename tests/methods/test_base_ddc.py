@@ -12,6 +12,7 @@ from protocol_mvc import metrics, training
 from protocol_mvc.losses.ddc import ddc
 from protocol_mvc.methods.base import infer_all, sum_of
 from protocol_mvc.methods.base_ddc import DdcConfig, DeepDdcConfig
+from protocol_mvc.stages import Stage
 
 NAMES = ["simvc", "comvc", "aecoddc", "ardmvc"]
 every = pytest.mark.parametrize("name", NAMES)
@@ -107,7 +108,8 @@ def failing(batch: Any, progress: float, context: Any) -> dict[str, torch.Tensor
 
 @every
 def test_the_next_run_begins_where_the_first_one_breaks_down(name: str):
-    method, data, skipped = made(name, [5, 4, 3], n_restarts=2, cluster_length=2), source(VIEWS), []
+    method, data = made(name, [5, 4, 3], n_restarts=2, cluster_length=2), source(VIEWS)
+    skipped: list[Stage] = []
     first, *others = method.stages()
     stages = [first._replace(step=failing), *others]
     warned = [pytest.warns(training.DivergenceWarning, match=text) for text in ("again at", "another run")]
