@@ -21,6 +21,7 @@ from tests.examples import SMALL, blobs, tiny, with_gaps
 
 from protocol_mvc import PROTOCOL, ProtocolConfig, as_views, assignment, checkpoint
 from protocol_mvc.checkpoint import NAMES, Checkpoint, CheckpointError, CheckpointWarning
+from protocol_mvc.data import data_hash
 from protocol_mvc.stages import Epoch, State
 
 ROOT = Path(__file__).parents[1]
@@ -188,7 +189,8 @@ def test_a_disk_that_takes_nothing_is_told_and_the_fit_goes_on(
     assert same(found, estimator().fit(VIEWS))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert Checkpoint(tmp_path, checkpoint.identity(estimator(), as_views(VIEWS))).load() is not None
+        fit = checkpoint.identity(estimator(), data_hash(as_views(VIEWS)))
+        assert Checkpoint(tmp_path, fit).load() is not None
 
 
 def test_links_are_not_followed(tmp_path: Path):

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +14,12 @@ import numpy as np
 import pytest
 import torch
 from tests.examples import SMALL, TINY, blobs, seeded, source, with_gaps
+from tests.methods.small import small_config
 from torch import Tensor, nn
 from torch import distributed as dist
 from torch.multiprocessing.spawn import start_processes
 
-from protocol_mvc import PROTOCOL, distributed
+from protocol_mvc import MFLVC, PROTOCOL, distributed
 from protocol_mvc.methods.base import collect
 from protocol_mvc.methods.protocol import Protocol
 from protocol_mvc.methods.protocol_config import ProtocolConfig
@@ -146,6 +148,54 @@ def test_fits_end_with_the_same_labels_and_nearly_the_same_weights(both: Any):
     torch.testing.assert_close(first["fit"]["prior"], single["fit"]["prior"], rtol=0, atol=1e-4)
 
 
+def refused(call: Callable[[], Any]) -> str:
+    with pytest.raises(ValueError, match="process") as caught:
+        call()
+    return str(caught.value)
+
+
+def in_company(folder: str) -> dict[str, Any]:
+    """What is refused in a group, and what every process does for itself."""
+    rank = distributed.rank()
+    model, other = PROTOCOL(3, config=TINY, random_state=0), [view + rank for view in VIEWS]
+    mflvc = MFLVC.load(Path(folder) / "mflvc")
+    return {
+        "data": refused(lambda: model.fit(other)),
+        "checkpoints": refused(lambda: model.fit(VIEWS, checkpoint=Path(folder) / f"checkpoint{rank}")),
+        "batches": refused(lambda: model.set_params(batch_size=3).fit(VIEWS)),
+        "method": refused(lambda: mflvc.fit(VIEWS)),
+        "same": distributed.same("values", "a"),
+        "labels": torch.from_numpy(mflvc.predict(VIEWS)),
+    }
+
+
+def test_what_cannot_be_shared_is_refused_by_all(tmp_path: Path):
+    mflvc = MFLVC(3, config=small_config("mflvc"), random_state=0).fit(VIEWS)
+    mflvc.save(tmp_path / "mflvc")
+    PROTOCOL(3, config=TINY, random_state=0).fit(VIEWS, checkpoint=tmp_path / "checkpoint0")
+    one, other = in_processes(partial(in_company, str(tmp_path)), tmp_path)
+    torch.testing.assert_close(one.pop("labels"), other.pop("labels"), rtol=0, atol=0)
+    assert one == other
+    advice = "give all of them the same, on a shared disk."
+    assert one == {
+        "data": f"the processes have different data: {advice}",
+        "checkpoints": f"the processes have different checkpoints: {advice}",
+        "batches": "2 processes cannot share batches of 3 samples: start fewer processes, or raise "
+        "batch_size.",
+        "method": "MFLVC is trained by one process, not by 2: PROTOCOL can share work.",
+        "same": "a",
+    }
+
+
+def test_a_process_of_a_launch_that_joins_no_group_works_alone(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    for number, leads in (("1", False), ("0", True)):
+        monkeypatch.setenv("RANK", number)
+        assert distributed.leads() is leads
+        assert distributed.rank() == 0
+        assert torch.equal(distributed.share(torch.arange(3)), torch.arange(3))
+
+
 def test_a_process_without_others_knows_none():
     rows = torch.arange(3)
     assert (distributed.world_size(), distributed.rank()) == (1, 0)
@@ -154,6 +204,7 @@ def test_a_process_without_others_knows_none():
     assert distributed.gather(rows) is rows
     assert distributed.merge(rows) is rows
     assert distributed.first(rows) is rows
+    assert distributed.leads()
     assert not distributed.launched()
     assert not distributed.restarted()
 

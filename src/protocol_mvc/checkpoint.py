@@ -22,9 +22,7 @@ from safetensors.torch import load, save
 from torch import Tensor
 
 from protocol_mvc.atomic import replacing
-from protocol_mvc.data.datasets import data_hash
-from protocol_mvc.data.views import Views
-from protocol_mvc.distributed import rank
+from protocol_mvc.distributed import rank, same
 from protocol_mvc.runtime import Seed, fresh_seed, resolve_device
 from protocol_mvc.stages import Epoch, State
 
@@ -81,6 +79,7 @@ class Checkpoint:
         found = [state for name in NAMES if (state := self._read(self.folder / name))]
         newest = max(found, key=lambda state: state[0].count, default=None)
         self._found = self._accepted(*newest) if newest else None
+        same("checkpoints", self._found and self._found[:2])
 
     def seed_or(self, random_state: Seed) -> int:
         """The seed of the fit to go on with, else a new one, which the states will tell."""
@@ -166,8 +165,8 @@ class Checkpoint:
         return state
 
 
-def identity(model: Any, views: Views) -> dict[str, Any]:
-    """What a fit of an estimator to views is of: all that decides its result."""
+def identity(model: Any, digest: str) -> dict[str, Any]:
+    """What a fit of an estimator to data with this hash is of: all that decides its result."""
     params = model.get_params()
     seed = params.pop("random_state")
     del params["verbose"], params["views"], params["config"]  # its fields are there one by one
@@ -177,7 +176,7 @@ def identity(model: Any, views: Views) -> dict[str, Any]:
         **{name: str(value) for name, value in params.items()},
         "device": resolve_device(model.device).type,
         "random_state": int(seed) if isinstance(seed, int | np.integer) else None,
-        "data": data_hash(views),
+        "data": digest,
     }
 
 

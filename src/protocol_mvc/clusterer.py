@@ -21,9 +21,9 @@ from protocol_mvc.data.batches import BLOCK, Source
 from protocol_mvc.data.datasets import data_hash
 from protocol_mvc.data.scaling import fit_scalings
 from protocol_mvc.data.views import Views, as_views
-from protocol_mvc.distributed import first
+from protocol_mvc.distributed import first, same
 from protocol_mvc.messages import brief
-from protocol_mvc.methods.base import Inferred, check_able, infer_all
+from protocol_mvc.methods.base import Inferred, check_able, check_company, infer_all
 from protocol_mvc.nn.seeded import build
 from protocol_mvc.presets import is_config, make_config, own_if_auto, resolve_config
 from protocol_mvc.runtime import Seed, environment, fresh_seed, progress_bar, resolve_device
@@ -31,7 +31,6 @@ from protocol_mvc.stages import Epoch
 from protocol_mvc.training import train
 
 MOST_EMBEDDED = 50_000  # samples whose features are kept after a fit
-
 Floats = npt.NDArray[np.float32]
 
 
@@ -76,20 +75,21 @@ class MultiViewClusterer(TransformerMixin, ClusterMixin, BaseEstimator):
         views = as_views(X, self.views)
         self._check(views)
         validate_data(copy(self), X if self._is_table(X) else views, skip_check_array=True)  # names, early
-        kept = None if checkpoint is None else Checkpoint(checkpoint, identity(self, views))
+        digest = same("data", data_hash(views))
+        kept = None if checkpoint is None else Checkpoint(checkpoint, identity(self, digest))
         method, source, generator = self._set_up(views, kept)
-        stages, visible = method.stages(), self.verbose > 0
-        with progress_bar(sum(stage.epochs for stage in stages), visible=visible) as advance:
+        stages = method.stages()
+        with progress_bar(sum(stage.epochs for stage in stages), visible=self.verbose > 0) as advance:
             tell = (lambda epoch: advance(epoch.stage), lambda stage: advance(stage.name, stage.epochs))
             history = train(method, stages, source, generator, *tell, kept)
-        self.data_hash_ = data_hash(views)  # only now: a fit that failed leaves the estimator as it was
+        self.data_hash_ = digest  # only now: a fit that failed leaves the estimator as it was
         validate_data(self, X if self._is_table(X) else views, reset=True, skip_check_array=True)
         self.method_ = method.eval().requires_grad_(False)
         self._config, self.seed_ = self._settled(), generator.initial_seed()
         self.scalings_, self.view_names_, self._dims = source.scalings, views.names, views.dims
         self._columns, self.sample_ids_ = dict(zip(views.names, views.columns, strict=False)), views.ids
-        few = len(views) <= MOST_EMBEDDED
-        self._describe(infer_all(self.method_, source, features=few), history, source.device)
+        found = infer_all(self.method_, source, features=len(views) <= MOST_EMBEDDED)
+        self._describe(found, history, source.device)
         warn_of(too_small(self.cluster_sizes_))
         return self
 
@@ -189,6 +189,7 @@ class MultiViewClusterer(TransformerMixin, ClusterMixin, BaseEstimator):
         if not hasattr(self.scale, "__len__"):
             raise ValueError(f"scale must name a scaling, or one for each view, got {brief(self.scale)}")
         check_able(views, self._method, type(self).__name__)
+        check_company(self._method, type(self).__name__, min(n, int(size)))
 
     def _settled(self) -> Any:
         """The config that a fit goes by."""
@@ -225,8 +226,7 @@ class MultiViewClusterer(TransformerMixin, ClusterMixin, BaseEstimator):
             raise ValueError("X has 0 samples: give at least one row to predict.")
         views = views.select(self.view_names_, self._dims)
         check_able(views, self._method, type(self).__name__)
-        device = next(self.method_.parameters()).device
-        return Source(views, self.scalings_, batch_size=batch_size, device=device)
+        return Source(views, self.scalings_, batch_size=batch_size, device=self.method_.class_prior().device)
 
     def _proba(self, inferred: Inferred) -> Floats:
         return inferred.log_proba.exp().cpu().numpy()[:, self._order]

@@ -3,10 +3,12 @@
 Every function does nothing where a process is alone, so the code that calls them reads the same for both.
 """
 
+import hashlib
 import os
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -16,6 +18,8 @@ from torch.nn.parallel import DistributedDataParallel
 WORLD = "WORLD_SIZE"  # torchrun tells it to every process
 RESTARTS = "TORCHELASTIC_RESTART_COUNT"
 
+T = TypeVar("T")
+
 
 def world_size() -> int:
     """Number of processes."""
@@ -23,10 +27,13 @@ def world_size() -> int:
 
 
 def rank() -> int:
-    """Number of this process, from 0; torchrun tells it before the processes know of each other."""
-    if world_size() > 1:
-        return dist.get_rank()
-    return int(os.environ.get("RANK", "0")) if launched() else 0
+    """Number of this process, from 0."""
+    return dist.get_rank() if world_size() > 1 else 0
+
+
+def leads() -> bool:
+    """Whether this is the first process; torchrun tells it before the processes know of each other."""
+    return not launched() or int(os.environ.get("RANK", "0")) == 0
 
 
 def launched() -> bool:
@@ -91,6 +98,22 @@ def shares(counts: Tensor) -> Tensor:
     return world_size() * counts / merge(counts).clamp_min(1)
 
 
+def same(what: str, value: T) -> T:
+    """The value, which must be the same in all processes.
+
+    Raises:
+        ValueError: In all of them, if it is not.
+    """
+    if world_size() == 1:
+        return value
+    number = int.from_bytes(hashlib.sha256(repr(value).encode()).digest()[:7])
+    bounds = torch.tensor([number, -number])
+    dist.all_reduce(bounds, dist.ReduceOp.MAX)
+    if bounds[0] != -bounds[1]:
+        raise ValueError(f"the processes have different {what}: give all of them the same, on a shared disk.")
+    return value
+
+
 def first(x: Tensor) -> Tensor:
     """What the first process has, whose word counts where machines may round differently."""
     if world_size() > 1:
@@ -139,9 +162,11 @@ def synchronised(module: nn.Module, step: Callable[..., Any]) -> Callable[..., A
     if world_size() == 1:
         return step
     # A stage trains a part of the network; what it leaves alone gets no gradient.
-    wrapped: Callable[..., Any] = DistributedDataParallel(
-        _Step(module, step), find_unused_parameters=True, broadcast_buffers=False
-    )
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", ".*broadcast_buffers", FutureWarning)  # the name that old torch has
+        wrapped: Callable[..., Any] = DistributedDataParallel(
+            _Step(module, step), find_unused_parameters=True, broadcast_buffers=False
+        )
     return wrapped
 
 

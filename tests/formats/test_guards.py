@@ -9,7 +9,7 @@ from protocol_mvc.formats.guards import FileFault, Refusal, check_ratio, check_s
 
 
 @pytest.mark.parametrize(
-    "error", [OSError("a\nb"), KeyError("a"), EOFError(), MemoryError(), RuntimeError("a"), UnicodeError("a")]
+    "error", [OSError("a\nb"), KeyError("a"), EOFError(), RuntimeError("a"), UnicodeError("a")]
 )
 def test_what_libraries_raise_names_the_file(tmp_path, error):
     told = pytest.raises(
@@ -17,6 +17,12 @@ def test_what_libraries_raise_names_the_file(tmp_path, error):
     )
     with told, readable(tmp_path / "x.npz", "a thing"):
         raise error
+
+
+def test_want_of_memory_is_not_called_damage_alone(tmp_path):
+    told = pytest.raises(FileFault, match=r"^File .*x\.npz takes more memory than there is: choose")
+    with told, readable(tmp_path / "x.npz", "a thing"):
+        raise MemoryError
 
 
 def test_refusals_are_told_as_they_are(tmp_path):

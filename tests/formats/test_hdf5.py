@@ -5,8 +5,9 @@ import numpy as np
 import pytest
 from tests.formats.samples import IDS, KIND, A, B
 
+from protocol_mvc.data import checks, spooling
 from protocol_mvc.data.checks import is_mapped
-from protocol_mvc.formats import convert, guards, read, spooling
+from protocol_mvc.formats import convert, guards, hdf5, read
 from protocol_mvc.formats.guards import Refusal
 from protocol_mvc.formats.hdf5 import checked, open_arrays
 
@@ -112,6 +113,22 @@ def test_what_is_not_there_is_named(path):
 @pytest.fixture
 def all_are_large(monkeypatch):
     monkeypatch.setattr(spooling, "LARGE", 0)
+
+
+@pytest.mark.parametrize(
+    ("chunks", "large", "height"),
+    [((6, 2), 2**28, 6), ((3, 1), 2**28, 6), ((100, 1), 2**28, 100), ((100, 1), 800, 25), (None, 2**28, 4)],
+    ids=str,
+)
+def test_chunks_are_decoded_once_if_memory_allows_it(path, monkeypatch, chunks, large, height):
+    monkeypatch.setattr(checks, "CHUNK_BYTES", 4 * 8 * 4)  # four rows
+    monkeypatch.setattr(hdf5, "LARGE", large)
+    x = np.random.default_rng(0).normal(size=(100, 4))
+    with h5py.File(path, "w") as file:
+        node = file.create_dataset("a", data=x, chunks=chunks)
+        slices = list(hdf5._whole_chunks(node))
+        assert {rows.stop - rows.start for rows in slices[:-1] or slices} == {height}
+        np.testing.assert_array_equal(hdf5.mapped(node), x)
 
 
 @pytest.mark.parametrize("guarded", [False, True])

@@ -2,14 +2,16 @@
 
 import numpy as np
 import pandas as pd
+import pyarrow
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from tests.formats.temporary import folder
 
+from protocol_mvc.data import spooling
 from protocol_mvc.data.checks import is_mapped
-from protocol_mvc.formats import guards, spooling, table_files
+from protocol_mvc.formats import guards, table_files
 from protocol_mvc.formats.guards import Refusal
 from protocol_mvc.formats.table_files import ROWS, UNNAMED, read_header, read_table
 
@@ -101,6 +103,24 @@ def test_numbers_of_large_parquet_files_are_mapped(tmp_path, monkeypatch, kind):
     assert is_mapped(found.to_numpy())
     assert found.to_numpy().dtype == dtype
     assert found.to_numpy().tolist() == frame[["a", "b"]].to_numpy(float).tolist()
+
+
+def test_large_parquet_files_are_not_held_in_memory(tmp_path, monkeypatch):
+    frame = pd.DataFrame(np.random.default_rng(0).normal(size=(2**16, 16)), columns=list("abcdefghijklmnop"))
+    frame.to_parquet(tmp_path / "t.parquet", row_group_size=2**10)
+    held: list[int] = []
+
+    def look(name, shape, dtype, blocks):
+        held.extend(pyarrow.total_allocated_bytes() for _ in blocks)
+        return np.zeros(shape, dtype)
+
+    monkeypatch.setattr(spooling, "LARGE", 0)
+    monkeypatch.setattr(table_files, "BLOCK", 2**14)
+    monkeypatch.setattr(table_files, "spooled", look)
+    before = pyarrow.total_allocated_bytes()
+    read_table(tmp_path / "t.parquet", [])
+    assert len(held) == 64
+    assert max(held) - before < frame.to_numpy().nbytes / 8
 
 
 def test_gaps_in_large_parquet_files_are_nan(tmp_path, monkeypatch):

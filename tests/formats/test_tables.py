@@ -124,7 +124,7 @@ def test_large_tables_are_mapped_where_no_row_must_move(tmp_path, monkeypatch, g
         x = pd.DataFrame(rng.normal(size=(6, width)).astype(np.float32)).add_prefix(name)
         x.assign(id=list("uvwxyz"), label=[0, 0, 1, 1, 2, 2]).to_parquet(tmp_path / f"{name}.parquet")
     plain = read(tmp_path)
-    monkeypatch.setattr("protocol_mvc.formats.spooling.LARGE", 0)
+    monkeypatch.setattr("protocol_mvc.data.spooling.LARGE", 0)
     large = read(tmp_path, guarded=guarded)
     assert [is_mapped(x) for x in (*plain.views.arrays, *large.views.arrays)] == [False] * 2 + [True] * 2
     for left, right in zip(plain.views.arrays, large.views.arrays, strict=True):

@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -43,13 +44,28 @@ def test_a_hang_is_ended(tmp_path, monkeypatch):
 def test_memory_is_bounded(tmp_path, monkeypatch):
     monkeypatch.setattr(trial, "memory_limit", lambda: 2**28)
 
-    def grow() -> None:
-        try:
-            np.ones(2**30)
-        except MemoryError as error:
-            raise FileFault("there is not enough") from error
+    assert refusal(lambda: _no_less(2**30), tmp_path) == "too little"
 
-    assert refusal(grow, tmp_path) == "there is not enough"
+
+def test_maps_do_not_count_as_memory(tmp_path, monkeypatch):
+    monkeypatch.setattr(trial, "memory_limit", lambda: 2**26)
+    (tmp_path / "x").write_bytes(b"")
+    os.truncate(tmp_path / "x", 2**30)
+    check_survival(lambda: _mapped(tmp_path / "x"), tmp_path, 0)
+
+
+def _mapped(path: Path) -> None:
+    try:
+        np.memmap(path, mode="r").sum()
+    except (MemoryError, OSError) as error:
+        raise FileFault("too little") from error
+
+
+def _no_less(n_bytes: int) -> None:
+    try:
+        np.ones(n_bytes, np.uint8)
+    except MemoryError as error:
+        raise FileFault("too little") from error
 
 
 def test_what_the_reader_refuses_is_told_as_it_is(tmp_path):

@@ -32,7 +32,7 @@ def cost(views: Views, model: MultiViewClusterer) -> Cost:
     part = views[rows]
     method, source, generator = model._set_up(part)
     stages = method.stages()
-    most = max(_rows_of(stage, n) for stage in stages if stage.epochs)
+    most = max((_rows_of(stage, n) for stage in stages if stage.epochs), default=n)
     n_bytes = _fit_bytes(views, most, model.n_clusters, method)
     try:
         trials = [_tried(stage, method, source, generator) for stage in stages]
@@ -58,7 +58,7 @@ class Trial(NamedTuple):
     def whole(self, n: int, tried: int, batch_size: int) -> float:
         """Seconds of the whole stage for n samples, after a trial with some of them."""
         rows = _rows_of(self.stage, n)
-        n_batches, growth = -(-rows // batch_size), rows / tried
+        n_batches, growth = -(-rows // batch_size), rows / _rows_of(self.stage, tried)
         passes = -(-self.stage.least_steps // n_batches)
         steps = min(passes * n_batches, self.stage.most_steps or passes * n_batches)
         return growth * self.begin + self.stage.epochs * (growth * self.prepare + steps * self.step)

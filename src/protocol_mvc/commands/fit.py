@@ -41,9 +41,9 @@ from protocol_mvc.commands.settings import (
     chosen_settings,
     make_model,
 )
-from protocol_mvc.data import Views, data_hash
+from protocol_mvc.data import Views
 from protocol_mvc.data.scaling import ViewWarning
-from protocol_mvc.distributed import joined, rank, restarted
+from protocol_mvc.distributed import joined, leads, restarted
 from protocol_mvc.formats.results import ANNOTATED
 from protocol_mvc.html_report.facts import Facts, gather
 from protocol_mvc.html_report.verdict import verdict
@@ -97,12 +97,12 @@ def fit(
       $ protocol-mvc fit cells.h5mu --view rna:X_pca --view prot -k 12 -o run --write-back out.h5mu
       $ torchrun --nproc-per-node 4 --max-restarts 3 -m protocol_mvc fit folder -k 20 -o run
     """
-    leads = rank() == 0  # of several processes the first one writes and speaks
-    voice = Voice(as_json, quiet or not leads)
+    leader = leads()  # of several processes the first one writes and speaks
+    voice = Voice(as_json, quiet or not leader)
     settings = chosen_settings(config, changes, method=method, n_clusters=clusters, seed=seed, device=device)
     model = make_model(settings, verbose=not voice.quiet)
     source = source_of(data, views, id_column, truth)
-    if leads:
+    if leader:
         _take_folder(context, output, force, resume or restarted())
     if write_back is not None:
         _check_write_back(source, write_back, force)
@@ -112,17 +112,17 @@ def fit(
         voice.tell(f"warning: {doubt}")
     with _telling_how_to_go_on(context, voice):
         seconds, doubts = _fit(model, loaded.views, output / CHECKPOINT, voice)
-    if not leads:
+    if not leader:
         raise typer.Exit
-    facts = gather(model, loaded.views)
+    proba = model.predict_proba(loaded.views)
+    facts = gather(model, loaded.views, proba=proba)
     record: Document = {
-        **_circumstances(context, source, loaded.views, settings, seconds),
+        **_circumstances(context, source, loaded.views, settings, seconds, model.data_hash_),
         **_findings(model, facts),
         "scores": None if loaded.truth is None else scored(loaded.truth, model.labels_),
         "warnings": doubts,
         "environment": model.environment_,
     }
-    proba = model.predict_proba(loaded.views)
     write_run(output, model, proba, record)
     if write_back is not None:  # after the run, which is worth keeping if this fails
         note = {"command": record["command"], "ended": record["ended"], "sha256": record["data"]["sha256"]}
@@ -175,14 +175,14 @@ def _fit(model: MultiViewClusterer, views: Views, checkpoint: Path, voice: Voice
 
 
 def _circumstances(
-    context: typer.Context, source: Source, views: Views, settings: Settings, seconds: float
+    context: typer.Context, source: Source, views: Views, settings: Settings, seconds: float, digest: str
 ) -> Document:
     return {
         "command": shlex.join(["protocol-mvc", *context.find_root().obj]),
         "folder": os.getcwd(),
         "ended": now(),
         "seconds": round(seconds, 2),
-        "data": {**source.model_dump(), "sha256": data_hash(views)},
+        "data": {**source.model_dump(), "sha256": digest},
         "samples": len(views),
         "views": dict(zip(views.names, views.dims, strict=True)),
         "settings": settings.model_dump(),

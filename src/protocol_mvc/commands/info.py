@@ -113,7 +113,7 @@ def _sentences(samples: Facts) -> list[str]:
     lines = [
         f"{samples['samples']} samples, {samples['complete_samples']} of them with all {samples['views']} "
         f"views; {samples['repeated_samples']} repeat another in all views.",
-        f"The data take {size(samples['data_bytes'])} of memory.",
+        f"The data take {size(samples['data_bytes'])} {'on the disk' if samples['mapped'] else 'of memory'}.",
     ]
     if samples["fit_bytes"] is not None:
         lines.append(

@@ -1,7 +1,6 @@
 """What data look like before anything is learned from them."""
 
 import os
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -9,7 +8,7 @@ import numpy.typing as npt
 from sklearn.utils.extmath import randomized_svd
 
 from protocol_mvc import assignment
-from protocol_mvc.data.checks import is_sparse, row_slices
+from protocol_mvc.data.checks import is_mapped, is_sparse, row_slices
 from protocol_mvc.data.scaling import choose_kind, fit_scalings, scaled_rows
 from protocol_mvc.data.statistics import profile
 from protocol_mvc.data.views import Views
@@ -18,13 +17,14 @@ Floats = npt.NDArray[np.float64]
 Facts = dict[str, Any]
 
 LOOK_WIDTH = 32  # features of each view in a quick look
+MIX = 6364136223846793005  # odd, so that no bit of a key is lost
 REPEATED = 0.01  # share of repeated samples worth a word
 
 
 def view_facts(views: Views, v: int) -> Facts:
     """Size, values and peculiarities of one view."""
     array, stats = views.arrays[v], profile(views, v)
-    keys = [key for key in _row_keys(views, v) if key is not None]
+    keys = _row_keys(views, v)[views.mask[:, v]]
     return {
         "view": views.names[v],
         "features": views.dims[v],
@@ -36,29 +36,34 @@ def view_facts(views: Views, v: int) -> Facts:
         "zeros": stats.zeros,
         "constant_columns": int((stats.low == stats.high).sum()),
         "missing_rows": len(views) - stats.n,
-        "repeated_rows": len(keys) - len(set(keys)),
+        "repeated_rows": len(keys) - len(np.unique(keys)),
     }
 
 
 def sample_facts(views: Views) -> Facts:
     """What is to be said of the samples as a whole."""
-    keys = list(zip(*(_row_keys(views, v) for v in range(views.n_views)), strict=True))
+    keys = np.zeros(len(views), dtype=np.int64)
+    for v in range(views.n_views):
+        keys = MIX * keys + _row_keys(views, v)  # beyond the largest number it goes on from the least
     return {
         "samples": len(views),
         "views": views.n_views,
         "complete_samples": int(views.mask.all(axis=1).sum()),
-        "repeated_samples": len(keys) - len(set(keys)),
+        "repeated_samples": len(keys) - len(np.unique(keys)),
         "data_bytes": sum(stored_bytes(array) for array in views.arrays),
+        "mapped": any(is_mapped(array) for array in views.arrays),
     }
 
 
-def _row_keys(views: Views, v: int) -> Iterator[int | None]:
-    """A number for every row that equal rows share, None where the view is missing."""
+def _row_keys(views: Views, v: int) -> npt.NDArray[np.int64]:
+    """A number for every row that equal rows share, 0 where the view is missing."""
     array: Any = views.arrays[v]
+    keys = np.zeros(len(views), dtype=np.int64)
     for rows in row_slices(array):
         block = array[rows]
-        for i, here in enumerate(views.mask[rows, v]):
-            yield hash(_row_bytes(block, i)) if here else None
+        keys[rows] = [hash(_row_bytes(block, i)) for i in range(block.shape[0])]
+    keys[~views.mask[:, v]] = 0
+    return keys
 
 
 def _row_bytes(block: Any, i: int) -> Any:
@@ -90,8 +95,13 @@ def _is_key(views: Views, v: int, name: str) -> bool:
     array, place = views.arrays[v], (views.columns[v] or ()).index(name)
     if is_sparse(array):
         return False
-    column = np.asarray(array)[:, place][views.mask[:, v]]
-    return bool((column == np.rint(column)).all()) and len(np.unique(column)) == len(column)
+    kept = []
+    for rows in row_slices(array):  # most columns are told by their first rows
+        kept.append(np.asarray(array)[rows, place][views.mask[rows, v]])
+        if (kept[-1] != np.rint(kept[-1])).any() or len(np.unique(kept[-1])) < len(kept[-1]):
+            return False
+    column = np.concatenate(kept)
+    return len(np.unique(column)) == len(column)
 
 
 def notes(views: list[Facts], samples: Facts) -> list[str]:

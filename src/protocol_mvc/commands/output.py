@@ -19,6 +19,7 @@ from rich.text import Text
 from typer.core import TyperGroup
 
 from protocol_mvc.cli_options import out, tell
+from protocol_mvc.distributed import leads
 from protocol_mvc.storage import ModelFileError
 from protocol_mvc.training import DivergenceError
 
@@ -77,7 +78,8 @@ def _heeding_signals() -> Iterator[None]:
             signal.setitimer(signal.ITIMER_REAL, PATIENCE)
         raise wanted
 
-    if threading.current_thread() is not threading.main_thread():
+    # What waits for other processes hears of no exception; only the first has things to leave in order.
+    if threading.current_thread() is not threading.main_thread() or not leads():
         yield
         return
     before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM, *AGAIN)}

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from protocol_mvc.data.checks import Bools, Matrix, as_matrix, is_sparse
+from protocol_mvc.data.spooling import taken
 
 __all__ = ["align", "align_frames"]
 
@@ -48,7 +49,7 @@ def align(
         positions = ids.get_indexer(indexes[name])
         _check_known(name, indexes[name], positions, matrix.shape[0])
         mask[positions, v] = True
-        matrices[name] = _place(matrix, positions, len(ids))
+        matrices[name] = _place(name, matrix, positions, len(ids))
     return matrices, ids.to_numpy(), mask
 
 
@@ -82,16 +83,16 @@ def _check_known(name: str, index: Any, positions: NDArray[np.intp], rows: int) 
         )
 
 
-def _place(matrix: Any, positions: NDArray[np.intp], n: int) -> Matrix:
+def _place(name: str, matrix: Any, positions: NDArray[np.intp], n: int) -> Matrix:
     """Move row `i` to row `positions[i]` of `n`, absent rows becoming NaN (no stored value if sparse)."""
     rows = np.arange(len(positions))
-    if len(positions) == n:
-        in_order = bool((positions == rows).all())
-        return matrix if in_order else matrix[np.argsort(positions)]  # type: ignore[no-any-return]
+    if len(positions) == n and bool((positions == rows).all()):
+        return matrix  # type: ignore[no-any-return]
     if is_sparse(matrix):
         ones = np.ones(len(rows), dtype=matrix.dtype)
         return csr_array(csr_array((ones, (positions, rows)), shape=(n, len(rows))) @ matrix)
+    source = np.full(n, -1, dtype=np.intp)
+    source[positions] = rows
     # The smallest float type that holds the integers exactly and knows NaN.
-    placed = np.full((n, matrix.shape[1]), np.nan, dtype=np.result_type(matrix.dtype, np.float16))
-    placed[positions] = matrix
-    return placed
+    dtype = matrix.dtype if len(positions) == n else np.result_type(matrix.dtype, np.float16)
+    return taken(name, matrix, source, dtype)

@@ -120,12 +120,12 @@ def _leads_inside(matrix: Any) -> bool:
     return len(columns) == 0 or bool(columns.min() >= 0 and columns.max() < matrix.shape[1])
 
 
-def row_slices(matrix: Matrix) -> Iterator[slice]:
-    """Yield the consecutive row ranges of `matrix` whose values fit `CHUNK_BYTES` as float64."""
+def row_slices(matrix: Matrix, rows: int | None = None) -> Iterator[slice]:
+    """Yield the consecutive ranges of all rows of `matrix`, or so many, that fit `CHUNK_BYTES` as float64."""
     n, width = matrix.shape
     cells = matrix.nnz / max(n, 1) if issparse(matrix) else width
-    for rows in gen_batches(n, max(1, int(CHUNK_BYTES / (8 * max(cells, 1))))):
-        yield rows
+    for part in gen_batches(n if rows is None else rows, max(1, int(CHUNK_BYTES / (8 * max(cells, 1))))):
+        yield part
         release(matrix)
 
 

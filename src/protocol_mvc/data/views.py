@@ -22,6 +22,7 @@ from protocol_mvc.data.checks import (
     row_index,
 )
 from protocol_mvc.data.grouping import Groups, default_name, named, split_columns
+from protocol_mvc.data.spooling import taken
 from protocol_mvc.messages import one_line
 
 __all__ = ["Rows", "Views", "as_views"]
@@ -100,7 +101,11 @@ class Views:
     def __getitem__(self, key: Any) -> "Views":
         """Return the chosen samples; an integer gives a `Views` of one sample."""
         rows = row_index(key)
-        arrays = tuple(array[rows] for array in self.arrays)
+        if isinstance(rows, slice):
+            arrays = tuple(array[rows] for array in self.arrays)
+        else:
+            rows = np.arange(len(self))[rows]
+            arrays = tuple(taken(name, array, rows) for name, array in self.views.items())
         for array in self.arrays:
             release(array)
         return Views(arrays, self.names, self.ids[rows], self.mask[rows], self.columns)

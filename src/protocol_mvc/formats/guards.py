@@ -42,6 +42,11 @@ def readable(path: Path, kind: str) -> Iterator[None]:
         raise
     except Refusal as refusal:
         raise FileFault(f"{where}: {refusal}") from None
+    except MemoryError as error:
+        raise FileFault(
+            f"{where} takes more memory than there is: choose fewer views, or a larger machine; or it is "
+            "damaged, so fetch it again."
+        ) from error
     except FAULTS as error:
         reason = str(error).partition("\n")[0].rstrip(".:") or type(error).__name__
         raise FileFault(

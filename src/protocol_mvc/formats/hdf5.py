@@ -10,11 +10,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils import gen_batches
 
 from protocol_mvc.data.checks import row_slices
+from protocol_mvc.data.spooling import LARGE, is_large, spooled
 from protocol_mvc.formats.arrays import Stored
 from protocol_mvc.formats.guards import Refusal, check_ratio, check_size, need
-from protocol_mvc.formats.spooling import is_large, spooled
 
 __all__ = ["checked", "is_large_matrix", "mapped", "member", "open_arrays", "writing"]
 
@@ -47,7 +48,16 @@ def _stored(name: str, node: Any, h5py: Any) -> Stored:
 
 def mapped(node: Any) -> NDArray[Any]:
     """Return a matrix without taking memory for it."""
-    return spooled(node.name, node.shape, node.dtype, (node[rows] for rows in row_slices(node)))
+    return spooled(node.name, node.shape, node.dtype, (node[rows] for rows in _whole_chunks(node)))
+
+
+def _whole_chunks(node: Any) -> Iterator[slice]:
+    """Ranges of rows that begin and end with a chunk, so that none is decoded twice, if memory allows it."""
+    n_bytes = int(node.dtype.itemsize) * node.shape[1]
+    height = max(rows.stop - rows.start for rows in row_slices(node))
+    if node.chunks:
+        height = min(-(-height // node.chunks[0]) * node.chunks[0], max(height, LARGE // n_bytes))
+    yield from gen_batches(node.shape[0], height)
 
 
 def _check_own(name: str, node: Any) -> None:

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from protocol_mvc.data.spooling import is_large, spooled
 from protocol_mvc.formats.guards import Refusal, check_ratio, check_size, need
-from protocol_mvc.formats.spooling import is_large, spooled
 
 __all__ = ["Header", "read_header", "read_table"]
 
@@ -115,4 +115,6 @@ def _read_text(path: Path, texts: Sequence[str]) -> Any:
 
 def _parquet(path: Path) -> Any:
     need("pandas", "data", path)
-    return need("pyarrow.parquet", "data", path).ParquetFile(path)
+    # Else all that was ever read stays in memory.
+    frugal = {"pre_buffer": False, "buffer_size": 2**16}
+    return need("pyarrow.parquet", "data", path).ParquetFile(path, **frugal)

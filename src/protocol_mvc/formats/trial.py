@@ -43,7 +43,7 @@ def check_survival(read: Callable[[], object], path: Path, size: int) -> None:
         warnings.simplefilter("ignore", DeprecationWarning)  # of threads: the child waits for none
         child = os.fork()
     if child == 0:
-        _try(read, theirs, size)
+        _try(read, theirs)
     os.close(theirs)
     try:
         answer = _answer(ours, limit)
@@ -74,11 +74,11 @@ def _cause(code: int, path: Path, limit: float) -> str:
     return f"File {path} {what}: it is damaged or made to do harm, so fetch it again or save it anew."
 
 
-def _try(read: Callable[[], object], end: int, size: int) -> NoReturn:
+def _try(read: Callable[[], object], end: int) -> NoReturn:
     """What the child does: nothing but reading, without a word, and none of the duties of its parent."""
     try:
         with suppress(OSError, ValueError):  # limits that may not be set do not speak against a file
-            _limit(size)
+            _limit()
         said = ALIVE
         try:
             read()
@@ -91,8 +91,8 @@ def _try(read: Callable[[], object], end: int, size: int) -> NoReturn:
         os._exit(0)
 
 
-def _limit(size: int) -> None:
-    """Leave no traces of a crash, and take no more memory than a file may, and maps as large as the file."""
+def _limit() -> None:
+    """Leave no traces of a crash, and take no more memory than a file may; maps of files take none."""
     import resource
 
     faulthandler.disable()
@@ -100,8 +100,8 @@ def _limit(size: int) -> None:
     for stream in (1, 2):
         os.dup2(silence, stream)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    pages = int(Path("/proc/self/statm").read_text().split()[0])  # of address space that is in use already
-    most = pages * os.sysconf("SC_PAGE_SIZE") + memory_limit() + size
-    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    pages = int(Path("/proc/self/statm").read_text().split()[5])  # of data, which are in use already
+    most = pages * os.sysconf("SC_PAGE_SIZE") + memory_limit()
+    soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
     known = [limit for limit in (most, soft, hard) if limit != resource.RLIM_INFINITY]
-    resource.setrlimit(resource.RLIMIT_AS, (min(known), hard))
+    resource.setrlimit(resource.RLIMIT_DATA, (min(known), hard))

@@ -139,9 +139,16 @@ def _where(condition: npt.NDArray[np.bool_]) -> list[int]:
 
 
 def gather(
-    model: Any, X: Any, *, truth: Any = None, ids: Any = None, stability: Any = None, source: Any = None
+    model: Any,
+    X: Any,
+    *,
+    proba: Any = None,
+    truth: Any = None,
+    ids: Any = None,
+    stability: Any = None,
+    source: Any = None,
 ) -> Facts:
-    """Ask the model for all that the report tells.
+    """Ask the model for all that the report tells, but for probabilities that are known already.
 
     Raises:
         ValueError: If X is not what the model was fitted to, or something given beside it has another length.
@@ -149,7 +156,7 @@ def gather(
     check_is_fitted(model)
     views = as_views(X, model.views)
     _same_length("X", len(views), len(model.labels_))
-    proba = np.asarray(model.predict_proba(X), dtype=np.float64)
+    proba = np.asarray(model.predict_proba(X) if proba is None else proba, dtype=np.float64)
     _same_data(model.labels_, proba)
     return Facts(
         views=views,

@@ -158,13 +158,22 @@ class KMeansMethod(CodeMethod):
 
 
 def check_able(views: Views, method: type[Any], name: str) -> None:
-    """Refuse samples that lack views, and work in company, for methods that are not able to."""
-    if world_size() > 1 and not method.divisible:
-        raise ValueError(f"{name} is trained by one process, not by {world_size()}: PROTOCOL can share work.")
+    """Refuse samples that lack views, for methods that need them."""
     if not (views.complete or method.incomplete):
         raise ValueError(
             f"{name} needs all views of every sample, but {1 - views.mask.mean():.1%} are missing: "
             "leave those samples out, or use PROTOCOL or DSIMVC."
+        )
+
+
+def check_company(method: type[Any], name: str, batch: int) -> None:
+    """Refuse to train in company, if the method or the size of its batches forbid it."""
+    if world_size() > 1 and not method.divisible:
+        raise ValueError(f"{name} is trained by one process, not by {world_size()}: PROTOCOL can share work.")
+    if batch < 2 * world_size() and world_size() > 1:
+        raise ValueError(
+            f"{world_size()} processes cannot share batches of {batch} samples: start fewer processes, or "
+            "raise batch_size."
         )
 
 

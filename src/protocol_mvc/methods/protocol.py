@@ -33,6 +33,8 @@ class Protocol(nn.Module):
     def __init__(self, config: ProtocolConfig, dims: list[int], n_clusters: int) -> None:
         """Make the networks."""
         super().__init__()
+        if config.most_rows is not None and config.most_rows < n_clusters:
+            raise ValueError(f"most_rows must be at least n_clusters ({n_clusters}), got {config.most_rows}")
         self.config = config
         self.n_clusters, self.n_views = n_clusters, len(dims)
         self.network = MultiViewNetwork(

@@ -2,6 +2,7 @@
 
 import shutil
 import tempfile
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -9,9 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from protocol_mvc.data import checks, spooling
 from protocol_mvc.data.checks import is_mapped
-from protocol_mvc.formats.guards import Refusal
-from protocol_mvc.formats.spooling import LARGE, is_large, spooled
+from protocol_mvc.data.matlab_tags import Refusal
+from protocol_mvc.data.spooling import LARGE, is_large, spooled, taken
 
 
 @given(st.integers(1, 9), st.integers(1, 4), st.integers(1, 9), st.sampled_from(["f4", "f8", "i2", "?"]))
@@ -36,6 +38,26 @@ def test_a_disk_without_room_is_told(monkeypatch):
     monkeypatch.setattr(shutil, "disk_usage", lambda folder: SimpleNamespace(free=7))
     with pytest.raises(Refusal, match=r"'x' takes .* GiB, but .* has room for .* GiB: let TMPDIR name"):
         spooled("x", (1, 1), np.dtype(float), [])
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no full disk here")
+def test_a_disk_that_fills_up_is_told(monkeypatch):
+    with Path("/dev/full").open("wb", buffering=0) as full:
+        monkeypatch.setattr(tempfile, "TemporaryFile", lambda buffering: full)
+        with pytest.raises(Refusal, match=r"'x' could not be written to .* \(No space left .*\): let TMPDIR"):
+            spooled("x", (1, 1), np.dtype(float), [np.ones((1, 1))])
+
+
+@given(st.lists(st.integers(-1, 7), min_size=1, max_size=20), st.booleans())
+def test_rows_of_a_map_are_a_map_again_if_they_are_many(rows: list[int], large: bool):
+    x = np.random.default_rng(0).normal(size=(8, 3)).astype("f4")
+    source = spooled("x", x.shape, x.dtype, [x])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(checks, "CHUNK_BYTES", 48)  # two rows
+        patch.setattr(spooling, "LARGE", 0 if large else LARGE)
+        found = taken("x", source, np.array(rows))
+    assert is_mapped(found) is large
+    np.testing.assert_array_equal(found, np.vstack([x, np.full(3, np.nan)])[rows])
 
 
 @pytest.mark.parametrize(
