@@ -50,7 +50,7 @@ def train(
         DivergenceError: If a stage diverges at any rate, and there are neither such stages nor such weights.
         ValueError: If the keeper has a state of another training.
     """
-    training = _Training(module, source, generator, on_epoch, keeper)
+    training = _Training(module, source, generator, on_epoch, on_skip, keeper)
     start = keeper.load() if keeper else None
     if start is not None:
         training.go_to(start, stages)
@@ -62,14 +62,9 @@ def train(
         if broken:
             on_skip(stage)
             continue
-        resumed = start is not None and number == start.stage
-        part = training.part(number, stage)
-        state = start if start is not None and resumed else training.begin(number, stage, part)
-        if state.begun is False:
-            on_skip(stage)
-        else:
-            again = any(later.anew for later in stages[number + 1 :])
-            broken = not training.run(stage, part, state, again=again)
+        resumed = start if start is not None and number == start.stage else None
+        again = any(later.anew for later in stages[number + 1 :])
+        broken = not training.take(number, stage, resumed, again=again)
     training.keep(State(len(stages), 0, None, 1.0, training.history, {}), None, final=True)
     return training.history
 
@@ -83,10 +78,11 @@ class _Training:
         source: Source,
         generator: torch.Generator,
         on_epoch: Callable[[Epoch], None],
+        on_skip: Callable[[Stage], None],
         keeper: Keeper | None,
     ) -> None:
         self.module, self.source, self.generator = module, source, generator
-        self.on_epoch, self.keeper = on_epoch, keeper
+        self.on_epoch, self.on_skip, self.keeper = on_epoch, on_skip, keeper
         self.history: list[Epoch] = []
         self.best = Best()
         self.adam: Adam | None = None
@@ -118,6 +114,15 @@ class _Training:
         if self.keeper:
             self.keeper.keep(state, final=final)
         return state
+
+    def take(self, number: int, stage: Stage, state: State | None, *, again: bool) -> bool:
+        """A stage on its part of the samples, which is let go with it; False if it broke down."""
+        part = self.part(number, stage)
+        state = self.begin(number, stage, part) if state is None else state
+        if state.begun is not False:
+            return self.run(stage, part, state, again=again)
+        self.on_skip(stage)
+        return True
 
     def run(self, stage: Stage, source: Source, state: State, *, again: bool) -> bool:
         """A stage from a state on; False if it broke down, which is an error if nothing else is left."""

@@ -5,6 +5,7 @@ import pytest
 from tests.examples import TINY, TINY_PAPER, blobs, tiny
 from tests.methods.small import small
 
+from protocol_mvc import ProtocolConfig
 from protocol_mvc.commands import cost
 from protocol_mvc.data import as_views
 from protocol_mvc.estimator import ESTIMATORS
@@ -40,6 +41,18 @@ def test_a_trial_leaves_model_and_data_alone():
     cost.cost(views, model)
     assert not hasattr(model, "labels_")
     assert all(np.array_equal(a, b) for a, b in zip(before, VIEWS, strict=True))
+
+
+def test_a_fit_without_a_stage_has_a_cost():
+    lengths = ("reconstruct_length", "align_length", "twins_length", "rounds")
+    nothing = ProtocolConfig(**{**dict(TINY), **dict.fromkeys(lengths, 0)})
+    assert cost.cost(as_views(VIEWS), tiny(config=nothing)).seconds is not None
+
+
+def test_what_a_trial_took_grows_from_the_samples_it_worked_on():
+    trial = cost.Trial(Stage("s", epochs=1, most_rows=20), begin=3.0, prepare=0.0, step=0.0)
+    assert trial.whole(1000, 50, 10) == 3.0
+    assert trial.whole(1000, 10, 10) == 6.0
 
 
 @pytest.mark.parametrize(

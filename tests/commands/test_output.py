@@ -152,6 +152,16 @@ def _die_and_sleep() -> None:
     time.sleep(10)
 
 
+def test_of_several_processes_the_first_alone_has_things_to_leave_in_order(monkeypatch):
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    before = signal.getsignal(signal.SIGTERM)
+    for number, heeds in (("0", True), ("1", False)):
+        monkeypatch.setenv("RANK", number)
+        with output._heeding_signals():
+            assert (signal.getsignal(signal.SIGTERM) is not before) is heeds
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
 @pytest.mark.skipif(not output.AGAIN, reason="the system has no alarm")
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_a_stop_that_is_lost_in_a_destructor_is_raised_again(monkeypatch):

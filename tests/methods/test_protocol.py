@@ -29,6 +29,12 @@ def method(config=TINY, dims=DIMS, **changes) -> Protocol:
     return build(lambda: Protocol(config.model_copy(update=changes), dims, K), seeded())
 
 
+def test_a_part_must_have_room_for_all_clusters():
+    assert method(most_rows=K).config.most_rows == K
+    with pytest.raises(ValueError, match=r"most_rows must be at least n_clusters \(3\), got 2"):
+        method(most_rows=K - 1)
+
+
 def batches(views=VIEWS) -> list[Batch]:
     return list(source(views).shuffled(seeded()))
 
