@@ -5,7 +5,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,9 @@ from torch import Tensor, nn
 from torch import distributed as dist
 from torch.multiprocessing.spawn import start_processes
 
-from protocol_mvc import MFLVC, PROTOCOL, distributed
+from protocol_mvc import MFLVC, PROTOCOL, as_views, distributed
+from protocol_mvc.data import checks, fit_scalings
+from protocol_mvc.data.statistics import profile
 from protocol_mvc.methods.base import collect
 from protocol_mvc.methods.protocol import Protocol
 from protocol_mvc.methods.protocol_config import ProtocolConfig
@@ -56,6 +59,8 @@ def alone() -> dict[str, Any]:
         "sums": sums(),
         "gathered": gathered(),
         "plan": plan(),
+        "profile": profiles(),
+        "scaling": scalings(),
         "blocks": collect(nn.Identity(), source(VIEWS, 8, shared=True), lambda batch: batch.views),
         **{f"step of {name}": trained(steps(name), VIEWS) for name in ("reconstruct", "align", "rebalance")},
         "with gaps": trained(steps("align"), with_gaps(VIEWS)),
@@ -83,6 +88,28 @@ def plan() -> Tensor:
     log_p = torch.randn(40, 4, generator=seeded()).log_softmax(1)
     mine = distributed.share(log_p)
     return solve(mine, mass=0.6, merge=distributed.merge).potentials
+
+
+def profiles() -> list[Any]:
+    """What is counted and compared of views, row by row, one of which has no fractions."""
+    views = as_views(with_gaps([VIEWS[0], np.rint(VIEWS[1])]))
+    with row_by_row():
+        found = [profile(views, v) for v in range(2)]
+    return [[torch.from_numpy(x) if isinstance(x, np.ndarray) else x for x in each] for each in found]
+
+
+def scalings() -> list[Tensor]:
+    with row_by_row():
+        found = fit_scalings(as_views(with_gaps(VIEWS)), "standard")
+    return [torch.from_numpy(x) for each in found for x in (each.shift, each.factor)]
+
+
+@contextmanager
+def row_by_row() -> Iterator[None]:
+    """Passes over the data that take one row at a time, so that every process has its share of few rows."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(checks, "CHUNK_BYTES", 8)
+        yield
 
 
 def steps(name: str) -> Callable[[Protocol], Stage]:
@@ -121,14 +148,14 @@ def test_all_processes_have_the_same(both: Any):
     torch.testing.assert_close(one, other, rtol=0, atol=0)
 
 
-@pytest.mark.parametrize("what", ["sums", "blocks"])
+@pytest.mark.parametrize("what", ["sums", "blocks", "profile"])
 def test_what_is_added_up_or_put_together_is_exact(both: Any, what: str):
     single, (first, _) = both
     torch.testing.assert_close(first[what], single[what], rtol=0, atol=0)
 
 
-@pytest.mark.parametrize("what", ["gathered", "plan"])
-def test_gathered_rows_and_merged_plans_are_those_of_one_process(both: Any, what: str):
+@pytest.mark.parametrize("what", ["gathered", "plan", "scaling"])
+def test_gathered_rows_merged_plans_and_scalings_are_those_of_one_process(both: Any, what: str):
     single, (first, _) = both
     torch.testing.assert_close(first[what], single[what], rtol=1e-6, atol=1e-8)
 

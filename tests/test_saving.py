@@ -53,13 +53,16 @@ def same(first: Any, second: Any) -> bool:
     return bool(first == second)
 
 
+NOT_STORED = {"embedding_", "probabilities_"}
+
+
 def check_equal(loaded: PROTOCOL, model: PROTOCOL, X: Any) -> None:
     """All that a user can see is the same, to the bit."""
     for name in ("predict", "predict_proba", "transform", "score"):
         np.testing.assert_array_equal(getattr(loaded, name)(X), getattr(model, name)(X))
-    different = {"method_", "embedding_"}
-    assert vars(loaded).keys() == vars(model).keys() - {"embedding_"}
-    fitted = {name for name in vars(model) if name.endswith("_") or name.startswith("_")} - different
+    assert vars(loaded).keys() == vars(model).keys() - NOT_STORED
+    fitted = {name for name in vars(model) if name.endswith("_") or name.startswith("_")}
+    fitted -= {"method_", *NOT_STORED}
     assert [name for name in sorted(fitted) if not same(getattr(loaded, name), getattr(model, name))] == []
     assert (loaded.imbalance_ratio_, loaded.n_iter_) == (model.imbalance_ratio_, model.n_iter_)
 
@@ -116,9 +119,10 @@ class TestLoaded:
             assert said[0] == said[1]
 
 
-def test_the_features_of_the_training_are_not_stored(model, folder):
+def test_the_features_and_probabilities_of_the_training_are_not_stored(model, folder):
     loaded = PROTOCOL.load(folder)
-    assert not hasattr(loaded, "embedding_")
+    assert not any(hasattr(loaded, name) for name in NOT_STORED)
+    np.testing.assert_array_equal(loaded.predict_proba(VIEWS), model.probabilities_)
     np.testing.assert_array_equal(loaded.transform(VIEWS), model.embedding_)
 
 

@@ -54,6 +54,16 @@ def test_a_capture_stays_what_it_is_however_often_it_is_used():
     assert same(middle, copies)
 
 
+def test_a_capture_may_take_the_place_of_a_former_one():
+    module = made()
+    former = capture(*module)  # Adam has no moments yet
+    steps(*module)
+    memory = former["module.0.weight"].data_ptr()
+    found = capture(*module, over=former)
+    assert found["module.0.weight"].data_ptr() == memory
+    assert same(found, capture(*module))
+
+
 def test_noise_that_was_not_used_yet_begins_where_its_seed_says():
     fresh, used = made(), made()
     beginning = capture(*fresh)

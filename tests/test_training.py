@@ -383,7 +383,8 @@ class Interrupted:
 
     def keep(self, state: State, *, final: bool = False) -> None:
         if self.number is None:
-            self.states.append(state._replace(history=list(state.history)))
+            copies = {name: value.clone() for name, value in state.tensors.items()}
+            self.states.append(state._replace(history=list(state.history), tensors=copies))
 
 
 @pytest.mark.parametrize("number", range(5))

@@ -130,7 +130,7 @@ class MultiViewClusterer(TransformerMixin, ClusterMixin, BaseEstimator):
 
     @classmethod
     def load(cls, folder: str | os.PathLike[str], device: str | torch.device = "auto") -> Self:
-        """Read a model that `save` has written; it predicts the same bits, but `embedding_` is not stored.
+        """Read a model that `save` has written; it predicts the same bits.
 
         Raises:
             ModelFileError: If the folder is damaged, altered, of a newer version or no model of this class.
@@ -236,8 +236,8 @@ class MultiViewClusterer(TransformerMixin, ClusterMixin, BaseEstimator):
         proba = inferred.log_proba.exp().numpy()
         sizes = np.bincount(_hard(proba), minlength=self.n_clusters)
         self._order = np.argsort(-sizes, kind="stable")
-        self.labels_ = _hard(self._proba(inferred))
-        self.cluster_sizes_ = sizes[self._order]
+        self.probabilities_ = proba[:, self._order]
+        self.labels_, self.cluster_sizes_ = _hard(self.probabilities_), sizes[self._order]
         self.class_prior_ = self.method_.class_prior().cpu().numpy()[self._order]
         self.view_weights_ = self.method_.view_weights().cpu().numpy()
         self.embedding_: Any = inferred.embedding.numpy() if inferred.embedding.shape[1] else None

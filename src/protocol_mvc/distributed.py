@@ -88,6 +88,14 @@ def merge(sums: Tensor) -> Tensor:
     return sums
 
 
+def largest(values: Tensor) -> Tensor:
+    """The largest over all processes."""
+    if world_size() > 1:
+        values = values.clone()
+        dist.all_reduce(values, dist.ReduceOp.MAX)
+    return values
+
+
 def mean(values: Tensor) -> Tensor:
     """The mean over all processes."""
     return merge(values) / world_size()
@@ -107,8 +115,7 @@ def same(what: str, value: T) -> T:
     if world_size() == 1:
         return value
     number = int.from_bytes(hashlib.sha256(repr(value).encode()).digest()[:7])
-    bounds = torch.tensor([number, -number])
-    dist.all_reduce(bounds, dist.ReduceOp.MAX)
+    bounds = largest(torch.tensor([number, -number]))
     if bounds[0] != -bounds[1]:
         raise ValueError(f"the processes have different {what}: give all of them the same, on a shared disk.")
     return value

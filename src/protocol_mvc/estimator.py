@@ -37,6 +37,8 @@ class PROTOCOL(MultiViewClusterer):
         imbalance_ratio_: smallest / largest non-empty cluster.
         class_prior_: class frequencies that the transport perceived, in the order of the labels.
         view_weights_: weight of each view in the consensus.
+        probabilities_: of each cluster for the training samples, those of `predict_proba`; not in a loaded
+            model.
         embedding_: features of the training samples, those of `transform`; None for more than 50,000 samples,
             and not in a loaded model.
         history_: one record per epoch: stage, epoch, seconds, learning rate, how much it was lowered after a

@@ -14,13 +14,20 @@ DRAWS, LEAST = "generator", "least"
 
 
 def capture(
-    module: nn.Module, optimiser: torch.optim.Optimizer | None, generator: torch.Generator
+    module: nn.Module,
+    optimiser: torch.optim.Optimizer | None,
+    generator: torch.Generator,
+    over: Tensors | None = None,
 ) -> Tensors:
-    """Copies, on the cpu, of the weights, the optimiser's moments and the states of all generators."""
+    """Copies, on the cpu, of the weights, the optimiser's moments and the states of all generators.
+
+    They are written over those of a former capture that nobody needs, if there is one: to get so much new
+    memory from the system takes longer than to copy.
+    """
     moments = optimiser.state_dict()["state"] if optimiser else {}
     found = {MODULE + name: value for name, value in module.state_dict().items()}
     found |= {f"{OPTIMISER}{i}.{name}": value for i, own in moments.items() for name, value in own.items()}
-    copies = _copies(found)
+    copies = _copies(found, over or {})
     noise = {NOISE + name: part.generator.get_state() for name, part in _noisy(module) if part.generator}
     return copies | noise | {DRAWS: generator.get_state()}
 
@@ -67,7 +74,7 @@ class Best:
         """Copy the weights if the value, should there be one, is the least so far; no NaN ever is."""
         if value is not None and value < self.least:
             self.least = value
-            self.weights = _copies(module.state_dict())
+            self.weights = _copies(module.state_dict(), {})
 
     def bring_back(self, module: nn.Module) -> None:
         """Give the module the best weights, if there are any."""
@@ -90,8 +97,14 @@ def _noisy(module: nn.Module) -> list[tuple[str, Dropout]]:
     return [(name, part) for name, part in module.named_modules() if isinstance(part, Dropout)]
 
 
-def _copies(tensors: Tensors) -> Tensors:
-    return {name: value.detach().to("cpu", copy=True) for name, value in tensors.items()}
+def _copies(tensors: Tensors, over: Tensors) -> Tensors:
+    return {name: _copy(value.detach(), over.get(name)) for name, value in tensors.items()}
+
+
+def _copy(value: Tensor, over: Tensor | None) -> Tensor:
+    if over is None or (over.shape, over.dtype) != (value.shape, value.dtype):
+        return value.to("cpu", copy=True)
+    return over.copy_(value)
 
 
 def _below(prefix: str, tensors: Tensors) -> Tensors:

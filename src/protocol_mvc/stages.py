@@ -74,4 +74,7 @@ class Keeper(Protocol):
         """The state to go on from."""
 
     def keep(self, state: State, *, final: bool = False) -> None:
-        """Keep a state, unless the last one is of a moment ago and this is not the final one."""
+        """Keep a state, unless the last one is of a moment ago and this is not the final one.
+
+        The tensors are those of the training, which writes the next state over them.
+        """

@@ -109,7 +109,7 @@ class _Training:
 
     def keep(self, state: State, optimiser: Optimizer | None, *, final: bool = False) -> State:
         """The state with copies of all tensors, given to the keeper too."""
-        tensors = capture(self.module, optimiser, self.generator) | self.best.capture()
+        tensors = capture(self.module, optimiser, self.generator, state.tensors) | self.best.capture()
         state = state._replace(tensors=tensors, history=self.history)
         if self.keeper:
             self.keeper.keep(state, final=final)

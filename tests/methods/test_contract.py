@@ -52,6 +52,7 @@ def test_prior_and_weights_are_distributions(name: str, model: MultiViewClustere
 def test_the_labels_of_fit_are_those_of_predict(name: str, model: MultiViewClusterer):
     assert np.array_equal(model.predict(VIEWS), model.labels_)
     assert np.array_equal(model.transform(VIEWS), model.embedding_)
+    assert np.array_equal(model.predict_proba(VIEWS), model.probabilities_)
 
 
 @every

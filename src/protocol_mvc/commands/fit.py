@@ -114,7 +114,7 @@ def fit(
         seconds, doubts = _fit(model, loaded.views, output / CHECKPOINT, voice)
     if not leader:
         raise typer.Exit
-    proba = model.predict_proba(loaded.views)
+    proba = model.probabilities_
     facts = gather(model, loaded.views, proba=proba)
     record: Document = {
         **_circumstances(context, source, loaded.views, settings, seconds, model.data_hash_),

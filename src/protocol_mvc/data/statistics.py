@@ -1,15 +1,18 @@
 """Per-column statistics of one view, in float64, a few rows at a time, missing rows left out.
 
 Sums are taken in units of each column's largest magnitude, so that values near the limits of float64 neither
-overflow nor vanish.
+overflow nor vanish. Of several processes each reads a share of the rows, and all get the same numbers.
 """
 
 from collections.abc import Callable, Iterator
+from itertools import islice
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
+from protocol_mvc import distributed
 from protocol_mvc.data.checks import is_sparse, row_slices
 from protocol_mvc.data.views import Views
 
@@ -58,9 +61,11 @@ def profile(views: Views, v: int) -> Profile:
         integral = integral and bool((values == np.rint(values)).all())
         low = np.minimum(low, _flat(block.min(axis=0)))
         high = np.maximum(high, _flat(block.max(axis=0)))
+    n, filled, small, fractions = distributed.merge(torch.tensor([n, filled, small, not integral])).tolist()
+    low, high = -_largest(-low), _largest(high)
     if n == 0:
         low, high = np.zeros(width), np.zeros(width)
-    return Profile(n, low, high, 1 - filled / max(n * width, 1), small / max(filled, 1), integral)
+    return Profile(n, low, high, 1 - filled / max(n * width, 1), small / max(filled, 1), not fractions)
 
 
 def column_sum(views: Views, v: int, function: Callable[[Any, Any], Any]) -> Floats:
@@ -73,7 +78,7 @@ def column_sum(views: Views, v: int, function: Callable[[Any, Any], Any]) -> Flo
             total += (block.shape[0] - stored) * function(np.zeros(len(total)), slice(None))
         else:
             total += function(block, slice(None)).sum(axis=0)
-    return total
+    return distributed.merge(torch.from_numpy(total)).numpy()
 
 
 def column_moments(views: Views, v: int, stats: Profile) -> tuple[Floats, Floats]:
@@ -87,9 +92,13 @@ def column_moments(views: Views, v: int, stats: Profile) -> tuple[Floats, Floats
 def _blocks(views: Views, v: int) -> Iterator[Any]:
     array: Any = views.arrays[v]
     present = views.mask[:, v]
-    for rows in row_slices(array):
+    for rows in islice(row_slices(array), distributed.rank(), None, distributed.world_size()):
         if present[rows].any():
             yield array[rows][present[rows]].astype(np.float64)
+
+
+def _largest(x: Floats) -> Floats:
+    return distributed.largest(torch.from_numpy(x)).numpy()
 
 
 def _flat(row: Any) -> Floats:

@@ -50,23 +50,24 @@ def paired_contrast(
         shift: eta (n,), added to the positive's logit.
         weight: w (2n,) of the anchors, first those of a.
     """
-    keep = 1 / temperature if attenuate is None else attenuate / temperature
-    positive = (a * b).sum(1) / temperature
+    n, stacked = len(a), torch.cat([a, b])
+    logits = stacked @ (stacked.T / temperature)
+    if attenuate is not None:
+        half = torch.cat([_but_diagonal(attenuate)] * 2, dim=1)
+        logits = logits * torch.cat([half, half])
+    logits.fill_diagonal_(NOTHING)
     if shift is not None:
-        positive = positive + shift
-    across = a @ b.T
-    halves = [
-        torch.logaddexp(_log_negatives(x @ x.T * keep), _log_negatives(y * keep))
-        for x, y in ((a, across), (b, across.T))
-    ]
-    positive = positive.repeat(2)
-    losses = torch.logaddexp(torch.cat(halves), positive) - positive
-    return losses.mean() if weight is None else (weight * losses).mean()
+        for partner in (n, -n):
+            logits.diagonal(partner).add_(shift)
+    partners = torch.arange(2 * n, device=a.device).roll(n)
+    if weight is None:
+        return functional.cross_entropy(logits, partners)
+    return (weight * functional.cross_entropy(logits, partners, reduction="none")).mean()
 
 
-def _log_negatives(logits: Tensor) -> Tensor:
-    """Log of the sum of the exponentials of every row (n,), without its own entry."""
-    return torch.logsumexp(logits.fill_diagonal_(NOTHING), dim=1)
+def _but_diagonal(attenuate: Tensor) -> Tensor:
+    """The same factors (n, n) for negatives, and one for positives."""
+    return attenuate.clone().fill_diagonal_(1)
 
 
 def class_contrast(p_view: Tensor, p: Tensor, *, temperature: float, own_negatives: bool = False) -> Tensor:
