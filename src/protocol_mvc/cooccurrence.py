@@ -27,7 +27,7 @@ ROWS_PER_WORD = 5  # at least, on average
 WORDS_OF_FEATURES = (4, 8, 12)  # per cluster; each gives explanations of its own
 SMOOTHING = 0.1  # of every count of words
 MOST_STEPS, TOLERANCE = 100, 1e-6  # of expectation maximisation, in nats a sample
-MOST_MENDS, MOST_JOINS = 10, 5  # joins of two clusters are tried after a cut
+MOST_MENDS, MOST_JOINS = 10, 20  # joins of two clusters are tried after a cut
 LOST = 0.01  # part of the features that suggestions go without
 
 
