@@ -58,18 +58,21 @@ def perceive(
     shown = words(views, mask[rows], WORDS_PER_CLUSTER * n_clusters, seed)
     found = list(assignment.candidates(np.hstack(features), n_clusters, seed, len(features), lost=LOST))
     found.extend(explanations(features, mask, n_clusters, seed))
-    if plain and len(rows) == len(mask):
-        found.extend(plain_suggestions(views, rows, n_clusters, seed))
+    looks = [_whole(features), *features]
+    if len(rows) == len(mask):  # the data tell groups apart that the features may have mixed
+        views = [x[np.argsort(rows)] for x in views]
+        looks += [_whole(views), *views]
+        if plain:
+            found.extend(assignment.candidates(_whole(views), n_clusters, seed, lost=LOST))
     found = assignment.supported(found, n_clusters)
     value = np.array([likelihood(shown, labels[rows], n_clusters) for labels in found])
     best = assignment.most_agreed(found, value >= value.max() - _chance(len(rows)))
-    return mended(best, features, shown, rows, n_clusters, seed)
+    return mended(best, looks, shown, rows, n_clusters, seed)
 
 
-def plain_suggestions(views: Sequence[Features], rows: Labels, k: int, seed: int) -> Iterator[Labels]:
-    """Assignments by the data as they are, in case that little was learned of rare groups yet."""
-    whole = np.hstack([x / (np.linalg.norm(x) or 1.0) for x in views])
-    return assignment.candidates(whole[np.argsort(rows)], k, seed, lost=LOST)
+def _whole(views: Sequence[Features]) -> Features:
+    """All views side by side, none of them louder than another."""
+    return np.hstack([x / (np.linalg.norm(x) or 1.0) for x in views])
 
 
 def words(views: Sequence[Features], mask: Mask, n_words: int, seed: int) -> Labels:
@@ -98,17 +101,17 @@ def likelihood(shown: Labels, labels: Labels, n_clusters: int) -> float:
 
 
 def mended(
-    labels: Labels, features: Sequence[Features], shown: Labels, rows: Labels, n_clusters: int, seed: int
+    labels: Labels, looks: Sequence[Features], shown: Labels, rows: Labels, n_clusters: int, seed: int
 ) -> Labels:
     """Cut one cluster in two and join the best pair, as long as that makes the words more likely.
 
-    This finds a small group that every assignment at hand has left in a large one.
+    This finds a small group that was left in a large one, if one of the looks (n, d) tells them apart.
     """
     value = likelihood(shown, labels[rows], n_clusters)
     for _ in range(MOST_MENDS):
         options = [
             (*_best_join(shown, cut[rows], n_clusters + 1), cut)
-            for cut in _cuts(labels, features, n_clusters, seed)
+            for cut in _cuts(labels, looks, n_clusters, seed)
         ]
         reached, i, j, cut = max(options, key=lambda option: option[0], default=(-np.inf, 0, 0, labels))
         if reached < value + _chance(len(rows)):
@@ -123,13 +126,13 @@ def _chance(n: int) -> float:
     return 2 * math.log(n) / n
 
 
-def _cuts(labels: Labels, features: Sequence[Features], n_clusters: int, seed: int) -> Iterator[Labels]:
-    """The assignment with one cluster cut by 2-means, by all features and by those of each view."""
+def _cuts(labels: Labels, looks: Sequence[Features], n_clusters: int, seed: int) -> Iterator[Labels]:
+    """The assignment with one cluster cut by 2-means of how its members look."""
     for cluster in range(n_clusters):
         members = np.flatnonzero(labels == cluster)
         if len(members) < 2 * assignment.SUPPORT:
             continue
-        for x in (np.hstack(features), *features):
+        for x in looks:
             part = assignment.micro_clusters(x[members], 2, seed)[0]
             if np.bincount(part, minlength=2).min() >= assignment.SUPPORT:
                 cut = labels.copy()
@@ -208,8 +211,7 @@ def latent_classes(shown: Labels, member: Features) -> Labels:
         if reached - before < TOLERANCE:
             break
         before = reached
-    labels: Labels = member.argmax(1).astype(np.int64)
-    return labels
+    return np.asarray(member.argmax(1), np.int64)
 
 
 def _counts(shown: Labels, member: Features) -> list[Features]:
