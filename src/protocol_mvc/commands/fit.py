@@ -114,8 +114,7 @@ def fit(
         seconds, doubts = _fit(model, loaded.views, output / CHECKPOINT, voice)
     if not leader:
         raise typer.Exit
-    proba = model.probabilities_
-    facts = gather(model, loaded.views, proba=proba)
+    facts = gather(model, loaded.views, proba=model.probabilities_)
     record: Document = {
         **_circumstances(context, source, loaded.views, settings, seconds, model.data_hash_),
         **_findings(model, facts),
@@ -123,11 +122,9 @@ def fit(
         "warnings": doubts,
         "environment": model.environment_,
     }
-    write_run(output, model, proba, record)
+    write_run(output, model, model.probabilities_, record)
     if write_back is not None:  # after the run, which is worth keeping if this fails
-        note = {"command": record["command"], "ended": record["ended"], "sha256": record["data"]["sha256"]}
-        results = (model.sample_ids_, model.labels_, proba, model.transform(loaded.views))
-        formats.write_back(source.paths[0], write_back, *results, note, overwrite=force)
+        _write_back(source, write_back, model, loaded.views, record, force)
     voice.show(_cluster_table(record, facts), *record["verdict"], *_score_lines(record))
     voice.tell(f"Run: {output}. For a page about it: {shlex.join(['protocol-mvc', 'report', str(output)])}")
     if strict and doubts:
@@ -149,6 +146,14 @@ def _check_write_back(source: Source, target: Path, force: bool) -> None:
     if target.absolute() == first:
         raise typer.BadParameter(f"--write-back makes a copy: choose another name than {target}")
     check_target(target, force, (first.suffix.lower(),))
+
+
+def _write_back(
+    source: Source, target: Path, model: MultiViewClusterer, views: Views, record: Document, force: bool
+) -> None:
+    note = {"command": record["command"], "ended": record["ended"], "sha256": record["data"]["sha256"]}
+    results = (model.sample_ids_, model.labels_, model.probabilities_, model.transform(views))
+    formats.write_back(source.paths[0], target, *results, note, overwrite=force)
 
 
 @contextmanager

@@ -53,7 +53,7 @@ def paired_contrast(
     n, stacked = len(a), torch.cat([a, b])
     logits = stacked @ (stacked.T / temperature)
     if attenuate is not None:
-        half = torch.cat([_but_diagonal(attenuate)] * 2, dim=1)
+        half = torch.cat([attenuate.clone().fill_diagonal_(1)] * 2, dim=1)  # of negatives alone
         logits = logits * torch.cat([half, half])
     logits.fill_diagonal_(NOTHING)
     if shift is not None:
@@ -63,11 +63,6 @@ def paired_contrast(
     if weight is None:
         return functional.cross_entropy(logits, partners)
     return (weight * functional.cross_entropy(logits, partners, reduction="none")).mean()
-
-
-def _but_diagonal(attenuate: Tensor) -> Tensor:
-    """The same factors (n, n) for negatives, and one for positives."""
-    return attenuate.clone().fill_diagonal_(1)
 
 
 def class_contrast(p_view: Tensor, p: Tensor, *, temperature: float, own_negatives: bool = False) -> Tensor:
