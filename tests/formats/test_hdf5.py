@@ -4,6 +4,7 @@ import h5py
 import numpy as np
 import pytest
 from tests.formats.samples import IDS, KIND, A, B
+from tests.test_atomic import full_disk
 
 from protocol_mvc.data import checks, spooling
 from protocol_mvc.data.checks import is_mapped
@@ -143,3 +144,39 @@ def test_large_matrices_are_mapped_and_take_no_memory(path, monkeypatch, all_are
     assert np.array_equal(np.asarray(views.arrays[1]), B, equal_nan=True)
     again = read(convert(path, path.with_suffix(""))).views
     assert np.array_equal(np.asarray(again.arrays[1]), B, equal_nan=True)
+
+
+def test_the_library_never_sees_a_full_disk(path, monkeypatch):
+    """An exception inside one of its callbacks leaves it, and Python, in an undefined state."""
+    raised = []
+
+    class Watched(hdf5._Patient):
+        def __getattribute__(self, name):
+            found = super().__getattribute__(name)
+            if name not in ("write", "readinto", "truncate", "flush", "seek"):
+                return found
+
+            def call(*args):
+                try:
+                    return found(*args)
+                except BaseException as error:
+                    raised.append((name, error))
+                    raise
+
+            return call
+
+    monkeypatch.setattr(hdf5, "_Patient", Watched)
+    refused = pytest.raises(OSError, match="too large")
+    with full_disk(100), refused, hdf5.writing(path, "x", h5py) as file:
+        file["a"] = A
+        file.create_dataset("ids", data=IDS.astype(object), dtype=h5py.string_dtype())
+    assert raised == []
+    assert not file.id.valid
+
+
+def test_what_a_full_disk_has_not_taken_is_read_as_zeros(path):
+    with hdf5._Patient(path, "x+") as disk, full_disk(100):
+        disk.write(b"x" * 150)
+        disk.seek(90)
+        assert disk.readinto(buffer := bytearray(b"y" * 20)) == 20
+        assert buffer == b"x" * 10 + bytes(10)

@@ -132,6 +132,21 @@ class _Patient(io.FileIO):
             self.fault = error
         return size
 
+    def readinto(self, buffer: Any) -> int:
+        """Read what is there; the rest is zero, since the library follows the addresses that it reads."""
+        room = memoryview(buffer).cast("B")
+        n_read = super().readinto(room) or 0
+        room[n_read:] = bytes(len(room) - n_read)
+        return len(room)
+
+    def truncate(self, size: int | None = None) -> int:
+        """Give the file a size, or remember why not."""
+        try:
+            return super().truncate(size)
+        except OSError as error:
+            self.fault = self.fault or error
+            return self.tell() if size is None else size
+
 
 @contextmanager
 def writing(path: Path, mode: str, h5py: Any) -> Iterator[Any]:
