@@ -5,7 +5,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from pydantic import BaseModel, ConfigDict
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from tests.examples import blobs, tiny, with_gaps
@@ -14,15 +13,13 @@ from torch import Tensor, nn
 from protocol_mvc import PROTOCOL
 from protocol_mvc.clusterer import MultiViewClusterer
 from protocol_mvc.data.batches import Batch, Source
-from protocol_mvc.methods.base import Inferred
+from protocol_mvc.methods.base import Inferred, MethodConfig
 from protocol_mvc.stages import Stage
 
 VIEWS, TRUTH = blobs()
 
 
-class NearestConfig(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
+class NearestConfig(MethodConfig):
     sharpness: float = 1.0
 
 

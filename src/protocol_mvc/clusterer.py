@@ -8,7 +8,6 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import numpy.typing as npt
 import torch
-from pydantic import BaseModel
 from sklearn.base import BaseEstimator, ClusterMixin, TransformerMixin
 from sklearn.utils import Tags, TransformerTags
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -23,7 +22,7 @@ from protocol_mvc.data.scaling import fit_scalings
 from protocol_mvc.data.views import Views, as_views
 from protocol_mvc.distributed import first, same
 from protocol_mvc.messages import brief
-from protocol_mvc.methods.base import Inferred, check_able, check_company, infer_all
+from protocol_mvc.methods.base import Inferred, MethodConfig, check_able, check_company, infer_all
 from protocol_mvc.nn.seeded import build
 from protocol_mvc.presets import is_config, make_config, own_if_auto, resolve_config
 from protocol_mvc.runtime import Seed, environment, fresh_seed, progress_bar, resolve_device
@@ -42,7 +41,7 @@ class MultiViewClusterer(TransformerMixin, ClusterMixin, BaseEstimator):
     """
 
     _method: ClassVar[type[Any]]
-    _presets: ClassVar[Mapping[str, BaseModel]]
+    _presets: ClassVar[Mapping[str, MethodConfig]]
 
     n_features_in_: int
     feature_names_in_: npt.NDArray[np.object_]

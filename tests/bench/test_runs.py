@@ -178,3 +178,10 @@ def test_records_of_few_samples_from_before_a_field_was_there_count_as_having_to
     assert runs.config_in(record | {"samples": 4097}) == before | {"most_rows": config["most_rows"]}
     assert runs.config_in(record | {"samples": 20_001}) == before
     assert runs.config_in(record | {"config": config | {"most_rows": 5}})["most_rows"] == 5
+
+
+@pytest.mark.parametrize(("method", "was"), [("protocol", False), ("protocol-paper", True), ("kmeans", True)])
+def test_records_from_before_a_narrow_attention_are_of_a_wide_one(method, was):
+    config = methods.config_of(method)
+    record = {"method": method, "config": {name: config[name] for name in config.keys() - {"attention"}}}
+    assert runs.is_current(record | {"samples": 10}) == was

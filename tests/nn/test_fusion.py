@@ -9,7 +9,13 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch.nn import functional
 
-from protocol_mvc.nn.fusion import Consensus, SampleAttention, TwiceNormedAttention, WeightedMean
+from protocol_mvc.nn.fusion import (
+    Consensus,
+    Projections,
+    SampleAttention,
+    TwiceNormedAttention,
+    WeightedMean,
+)
 from protocol_mvc.nn.seeded import build
 
 WIDTH = 6
@@ -17,8 +23,8 @@ few = settings(max_examples=30)
 seeds = st.integers(0, 2**32)
 
 
-def attention(dropout=0.0) -> SampleAttention:
-    block = build(lambda: SampleAttention(WIDTH, 8, dropout), torch.Generator().manual_seed(0))
+def attention(dropout=0.0, inner=None) -> SampleAttention:
+    block = build(lambda: SampleAttention(WIDTH, 8, dropout, inner), torch.Generator().manual_seed(0))
     return block.double()
 
 
@@ -54,10 +60,19 @@ def test_faint_attention_has_squares_that_are_no_denormal_numbers():
     torch.testing.assert_close(g.sum(1), torch.ones_like(g[0]))
 
 
-def test_attention_equals_its_formula():
-    block, z = attention(), rows(0)
+def test_attention_is_drawn_as_torch_does():
+    layer = build(lambda: Projections(64, 32), torch.Generator().manual_seed(0))
+    expected = math.sqrt(2 / (64 + 3 * 32))  # Xavier
+    assert layer.in_proj_weight.std().item() == pytest.approx(expected, rel=0.02)
+    assert (layer.in_proj_bias == 0).all()
+
+
+@pytest.mark.parametrize("inner", [None, 2])
+def test_attention_equals_its_formula(inner):
+    block, z = attention(inner=inner), rows(0)
     q, k, v = (z @ block.attention.in_proj_weight.T + block.attention.in_proj_bias).chunk(3, dim=1)
-    g = (q @ k.T / WIDTH**0.5).softmax(1)
+    assert q.shape == (len(z), inner or WIDTH)
+    g = (q @ k.T / q.shape[1] ** 0.5).softmax(1)
     attended = block.attention.out_proj(g @ v)
     s = functional.layer_norm(z + attended, (WIDTH,))
     expected = functional.layer_norm(s + block.feedforward(s), (WIDTH,))

@@ -17,7 +17,7 @@ latent_or_feature = pytest.mark.parametrize("classify_latent", [True, False])
 
 
 def network(classify_latent=False, dims=DIMS, dropout=0.0) -> MultiViewNetwork:
-    widths = Widths(hidden=(7,), latent=6, feature=3, feedforward=8)
+    widths = Widths(hidden=(7,), latent=6, feature=3, feedforward=8, attention=5)
     return build(
         lambda: MultiViewNetwork(
             dims, K, widths, dropout=dropout, scale=10.0, classify_latent=classify_latent

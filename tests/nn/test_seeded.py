@@ -61,13 +61,6 @@ def test_linear_layers_are_drawn_as_torch_does():
     assert layer.weight.std().item() == pytest.approx(bound / math.sqrt(3), rel=0.02)
 
 
-def test_attention_is_drawn_as_torch_does():
-    layer = build(lambda: nn.MultiheadAttention(64, 1), generator())
-    expected = math.sqrt(2 / (64 + 3 * 64))  # Xavier
-    assert layer.in_proj_weight.std().item() == pytest.approx(expected, rel=0.02)
-    assert (layer.in_proj_bias == 0).all()
-
-
 def test_norms_start_as_the_identity_and_buffers_at_zero():
     norm = build(lambda: nn.LayerNorm(4), generator())
     assert norm.weight.tolist() == [1] * 4

@@ -80,6 +80,11 @@ def config_of(method: str, changes: Fields | None = None) -> dict[str, Any]:
     return stored
 
 
+def before(method: str) -> dict[str, Any]:
+    """What was done before some fields of the config of a method were there."""
+    return type(NETWORKS[method][0]._presets["default"]).before if method in NETWORKS else {}
+
+
 def fitted(method: str, views: Views, seed: int, fields: Fields, truth: Labels) -> Any:
     """The fitted estimator of a method; the truth tells all of them no more than the number of clusters."""
     model = METHODS[method](len(np.unique(truth)), seed, fields)

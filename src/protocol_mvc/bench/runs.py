@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from protocol_mvc import metrics
-from protocol_mvc.bench.methods import Fields, config_of, fitted
+from protocol_mvc.bench.methods import Fields, before, config_of, fitted
 from protocol_mvc.bench.records import Record, append, now, provenance, read
 from protocol_mvc.data import data_hash, hide_views, load
 
@@ -98,10 +98,10 @@ def is_current(record: Record) -> bool:
 
 
 def config_in(record: Record) -> dict[str, Any]:
-    """The config of a record, with the fields that came later and change nothing for earlier runs."""
+    """The config of a record, with what was done, or would be, for the fields that came later."""
     few = [name for name, most in ADDED.items() if record.get("samples", 0) <= most]
     later = {name: value for name, value in config_of(record["method"]).items() if name in few}
-    return {**later, **record.get("config", {})}
+    return {**before(record["method"]), **later, **record.get("config", {})}
 
 
 def key(record: Record) -> Unit:

@@ -36,6 +36,9 @@ class MethodConfig(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
+    #: fields that configs of stored models and records may lack, and what was done before they were there
+    before: ClassVar[dict[str, Any]] = {}
+
 
 class AutoencoderConfig(MethodConfig):
     """The choices of a method that begins with one autoencoder per view."""

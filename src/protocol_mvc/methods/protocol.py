@@ -40,7 +40,7 @@ class Protocol(nn.Module):
         self.network = MultiViewNetwork(
             dims,
             n_clusters,
-            Widths(config.hidden, config.latent, config.feature, config.feedforward),
+            Widths(config.hidden, config.latent, config.feature, config.feedforward, config.attention),
             dropout=config.dropout,
             scale=config.classifier_scale,
             classify_latent=config.classify == "latent",

@@ -1,6 +1,6 @@
 """Every choice of PROTOCOL, and the presets."""
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -10,10 +10,13 @@ from protocol_mvc.methods.base import Count, Fraction, MethodConfig, NotNegative
 class ProtocolConfig(MethodConfig):
     """Every choice of the method; the defaults are the default preset."""
 
+    before: ClassVar = {"attention": None}
+
     hidden: tuple[Width, ...] = (500, 500)  #: encoder layers between input and latent
     latent: Width = 256  #: of Z^v, S^v and U
     feature: Width = 128  #: of H^v
     feedforward: Width = 256  #: inside the attention block
+    attention: Width | None = 128  #: of its queries, keys and values; None is that of all Z^v side by side
     dropout: Annotated[float, Field(ge=0, lt=1)] = 0.1  #: of the attention block
     classifier_scale: Positive = 10.0  #: of the cosine logits
     #: what the classifier sees, H^v or, as in the paper, Z^v
@@ -75,6 +78,7 @@ PRESETS = {
     "paper": ProtocolConfig(
         hidden=(500, 500, 2000),
         latent=512,
+        attention=None,
         classify="latent",
         reconstruct_length=200,
         align_length=100,

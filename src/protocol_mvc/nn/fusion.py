@@ -4,18 +4,38 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from protocol_mvc.nn.seeded import Dropout
+from protocol_mvc.nn.seeded import Dropout, Seeded
 
 FAINTEST = 30.0  # nats below the strongest attention; squares of fainter ones are slow, denormal numbers
+
+
+class Projections(Seeded):
+    """The linear maps of a single head: to queries, keys and values, and from what was seen back."""
+
+    def __init__(self, width: int, inner: int) -> None:
+        """Make them for queries of `inner` dimensions."""
+        super().__init__()
+        self.scale = inner**-0.5
+        self.in_proj_weight = nn.Parameter(torch.empty(3 * inner, width))
+        self.in_proj_bias = nn.Parameter(torch.empty(3 * inner))
+        self.out_proj = nn.Linear(inner, width)
+
+    def draw(self, generator: torch.Generator) -> None:
+        """Glorot's weights, no bias."""
+        nn.init.xavier_uniform_(self.in_proj_weight, generator=generator)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, ...]:
+        """Queries, keys and values, each (n, inner)."""
+        return functional.linear(x, self.in_proj_weight, self.in_proj_bias).chunk(3, dim=1)
 
 
 class SampleAttention(nn.Module):
     """A transformer block whose tokens are the samples of a batch: who resembles whom."""
 
-    def __init__(self, width: int, feedforward: int, dropout: float) -> None:
-        """Make a single-head, post-norm block."""
+    def __init__(self, width: int, feedforward: int, dropout: float, inner: int | None = None) -> None:
+        """Make a single-head, post-norm block; queries are as wide as the input, unless `inner` is given."""
         super().__init__()
-        self.attention = nn.MultiheadAttention(width, num_heads=1)
+        self.attention = Projections(width, inner or width)
         self.feedforward = nn.Sequential(
             nn.Linear(width, feedforward), nn.ReLU(), nn.Linear(feedforward, width)
         )
@@ -25,10 +45,8 @@ class SampleAttention(nn.Module):
 
     def forward(self, z: Tensor) -> tuple[Tensor, Tensor]:
         """Structure-aware features s (n, width) and the attention matrix G (n, n)."""
-        # By hand: the module's own way makes several copies of all it touches.
-        projected = functional.linear(z, self.attention.in_proj_weight, self.attention.in_proj_bias)
-        q, k, v = projected.chunk(3, dim=1)
-        scores = q @ k.T * z.shape[1] ** -0.5
+        q, k, v = self.attention(z)
+        scores = q @ k.T * self.attention.scale
         scores = torch.maximum(scores, scores.detach().amax(1, keepdim=True) - FAINTEST)
         g = torch.softmax(scores, dim=1)
         attended = self.attention.out_proj(g @ v)
@@ -46,14 +64,13 @@ class TwiceNormedAttention(SampleAttention):
 
     def forward(self, x: Tensor, others: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Features (n, width) and S (n, n); if others are given each sample sees these and itself alone."""
-        weight, bias = self.attention.in_proj_weight, self.attention.in_proj_bias
-        q, k, v = functional.linear(self.norm_attention(x), weight, bias).chunk(3, dim=1)
-        scale = x.shape[1] ** -0.5
+        q, k, v = self.attention(self.norm_attention(x))
+        scale = self.attention.scale
         if others is None:
             s = self.dropout(torch.softmax(scale * q @ k.T, dim=1))
             seen = s @ v
         else:
-            _, k_far, v_far = functional.linear(self.norm_attention(others), weight, bias).chunk(3, dim=1)
+            _, k_far, v_far = self.attention(self.norm_attention(others))
             own = (q * k).sum(1, keepdim=True)
             s = torch.softmax(scale * torch.cat([own, q @ k_far.T], dim=1), dim=1)
             seen = s[:, :1] * v + s[:, 1:] @ v_far

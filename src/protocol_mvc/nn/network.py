@@ -19,6 +19,7 @@ class Widths(NamedTuple):
     latent: int  # of the codes Z^v, the S^v and the consensus U
     feature: int  # of the high-level features H^v
     feedforward: int  # inside the attention block
+    attention: int | None  # of its queries, keys and values; None is that of all codes side by side
 
 
 class Codes(NamedTuple):
@@ -146,7 +147,9 @@ class MultiViewNetwork(CodeNetwork):
         super().__init__(dims, widths.hidden, widths.latent)
         self.project = nn.Linear(widths.latent, widths.feature)
         self.project_consensus = nn.Linear(widths.latent, widths.feature)
-        self.attention = SampleAttention(widths.latent * len(dims), widths.feedforward, dropout)
+        self.attention = SampleAttention(
+            widths.latent * len(dims), widths.feedforward, dropout, widths.attention
+        )
         self.consensus = Consensus(len(dims), widths.latent)
         classified = widths.latent if classify_latent else widths.feature
         self.classifier = CosineClassifier(classified, n_clusters, scale)

@@ -35,8 +35,6 @@ def _initialise(part: nn.Module, generator: torch.Generator) -> None:
         bound = 1 / math.sqrt(part.in_features)
         nn.init.uniform_(part.weight, -bound, bound, generator=generator)
         nn.init.uniform_(part.bias, -bound, bound, generator=generator)
-    elif isinstance(part, nn.MultiheadAttention):
-        nn.init.xavier_uniform_(part.in_proj_weight, generator=generator)
 
 
 @contextmanager
