@@ -54,12 +54,12 @@ class Protocol(nn.Module):
         c = self.config
         reconstruct = Stage("reconstruct", c.reconstruct_length, self.reconstruct, c.reconstruct_rate)
         reconstruct = reconstruct._replace(least_steps=c.reconstruct_steps, most_steps=c.most_steps)
-        align = Stage("align", c.align_length, self.align, c.align_rate, self.compare_views)
-        go_on = lambda source, generator: not self.aligned
+        align = Stage("align", c.align_length, self.align, c.align_rate, most_steps=c.most_steps)
+        differ, match = lambda *_: self.aligned, lambda *_: not self.aligned
         stages = [
-            reconstruct,
-            align._replace(most_steps=c.most_steps),
-            reconstruct._replace(name="reconstruct twins", epochs=c.twins_length, begin=go_on),
+            reconstruct._replace(begin=self.compare_views),
+            reconstruct._replace(name="reconstruct twins", epochs=c.twins_length, begin=match),
+            align._replace(begin=differ),
             *(self._round(number) for number in range(c.rounds)),
         ]
         stages = [stage._replace(most_rows=c.most_rows) for stage in stages]
@@ -112,7 +112,7 @@ class Protocol(nn.Module):
 
     @torch.no_grad()
     def compare_views(self, source: Source, generator: torch.Generator) -> bool:
-        """Whether to align the views; not if they show the same items, which are aligned by nature.
+        """Whether the views are to be aligned; not if they show the same items, which are aligned by nature.
 
         Contrast between items could then only drive the members of a group apart. The data themselves are
         compared: what has been learned of them differs from run to run.
@@ -127,7 +127,7 @@ class Protocol(nn.Module):
 
     @property
     def aligned(self) -> bool:
-        """Whether the views are aligned, or reconstructed for longer instead."""
+        """Whether the views are reconstructed and aligned, or reconstructed for longer instead."""
         return self.config.align_twins or not bool(self.twins)
 
     @torch.no_grad()

@@ -22,9 +22,9 @@ class ProtocolConfig(MethodConfig):
     #: what the classifier sees, H^v or, as in the paper, Z^v
     classify: Literal["feature", "latent"] = "feature"
 
-    reconstruct_length: Count = 30  #: epochs
+    reconstruct_length: Count = 20  #: epochs
     align_length: Count = 12  #: epochs; longer ones learn by heart which items were paired
-    twins_length: Count = 30  #: epochs of more reconstruction in place of alignment; see `align_twins`
+    twins_length: Count = 60  #: epochs of reconstruction alone, in place of both; see `align_twins`
     align_twins: bool = False  #: also where the views show the same items; see `pairing`
     rounds: Count = 2  #: of perceiving and rebalancing
     rebalance_length: Count = 10  #: epochs of each round
