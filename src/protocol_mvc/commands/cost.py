@@ -15,7 +15,8 @@ from protocol_mvc.presets import own_if_auto
 from protocol_mvc.stages import Stage
 from protocol_mvc.training import DivergenceError, train
 
-TRIAL_ROWS, TRIAL_STEPS, TRIAL_EPOCHS = 2048, 3, 2  # two epochs show both ends of a stage
+TRIAL_ROWS = 2048
+TRIAL_STEPS, TRIAL_EPOCHS = 8, 4  # enough to learn something: of rubbish there is more to perceive
 
 
 class Cost(NamedTuple):
