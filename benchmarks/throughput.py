@@ -122,7 +122,7 @@ def of_a_fit(method: Any, source: Source, found: dict[str, dict[str, Any]]) -> d
     whole = alone = 0.0
     for stage in method.stages():
         record = next((found[name] for name in STAGES if stage.name.startswith(name)), None)
-        if record is None or stage.name == "reconstruct twins":  # takes the place of alignment elsewhere
+        if record is None or stage.name == "reconstruct twins":  # takes the place of both elsewhere
             continue
         steps = stage.epochs * min(source.n_batches, stage.most_steps or source.n_batches)
         whole += steps * record["seconds"]

@@ -62,7 +62,7 @@ show("K-means", topic, KMeans(len(TOPICS), n_init=10, random_state=0).fit_predic
 # 3. What this library does. It is told the number of topics, and never sees which item is of which.
 views = {"image": image, "text": text}
 model = PROTOCOL(n_clusters=len(TOPICS), random_state=0)
-model.set_params(config__reconstruct_length=10, config__twins_length=10)  # quick, for a first look
+model.set_params(config__reconstruct_length=10, config__twins_length=20)  # quick, for a first look
 model.fit(views)
 show("PROTOCOL", topic, model.labels_)
 for name, hits, size in zip(TOPICS, *matched(topic, model.labels_)[:2], strict=True):

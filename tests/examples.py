@@ -20,6 +20,7 @@ SMALL: dict[str, Any] = {
     "latent": 8,
     "feature": 8,
     "feedforward": 8,
+    "attention": 4,
     "reconstruct_length": 3,
     "align_length": 2,
     "twins_length": 1,

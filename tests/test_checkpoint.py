@@ -17,7 +17,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.examples import SMALL, blobs, tiny, with_gaps
+from tests.examples import SMALL, blobs, tiny, twins, with_gaps
 
 from protocol_mvc import PROTOCOL, ProtocolConfig, as_views, assignment, checkpoint
 from protocol_mvc.checkpoint import NAMES, Checkpoint, CheckpointError, CheckpointWarning
@@ -39,7 +39,7 @@ class StopError(Exception):
 
 
 def estimator(**params: Any) -> PROTOCOL:
-    return tiny(config=CONFIG, **params)
+    return tiny(**({"config": CONFIG} | params))
 
 
 def stopped(folder: Path, epochs: int, views: Any = VIEWS, **params: Any) -> None:
@@ -83,6 +83,15 @@ def test_a_fit_goes_on_to_the_same_bits_from_every_epoch(
     assert same(estimator().fit(views), estimator().fit(views, checkpoint=tmp_path))
 
 
+@pytest.mark.parametrize("epochs", range(1 + 2 * 2))
+def test_views_of_the_same_items_go_on_too(tmp_path: Path, epochs: int):
+    views, params = twins((40, 20, 10)), {"config": CONFIG.model_copy(update={"align_twins": False})}
+    stopped(tmp_path, epochs, views, **params)
+    found = estimator(**params).fit(views, checkpoint=tmp_path)
+    assert same(estimator(**params).fit(views), found)
+    assert found.history_[0]["stage"] == "reconstruct twins"
+
+
 @pytest.mark.parametrize("epochs", [5, 6, 7])
 def test_a_round_that_is_left_out_stays_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, epochs: int):
     monkeypatch.setattr(assignment, "settled", lambda *given: True)
@@ -122,7 +131,7 @@ def test_the_fit_of_something_else_is_refused_and_left_alone(tmp_path: Path, cha
     stopped(tmp_path, 4)
     before = {path: path.read_bytes() for path in tmp_path.iterdir()}
     with pytest.raises(CheckpointError, match=f"had another {name}"):
-        tiny(**({"config": CONFIG} | change)).fit(VIEWS, checkpoint=tmp_path)
+        estimator(**change).fit(VIEWS, checkpoint=tmp_path)
     with pytest.raises(CheckpointError, match="had another data"):
         estimator().fit(VIEWS[::-1], checkpoint=tmp_path)
     assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before

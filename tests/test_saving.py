@@ -320,6 +320,7 @@ def test_a_spoiled_folder_is_refused_or_means_the_same(model, folder, name: str,
 @pytest.mark.parametrize("schema", sorted(os.listdir(OLD)))
 def test_models_of_all_schemas_are_read(schema: str, tmp_path):
     model = PROTOCOL.load(OLD / schema)
+    assert model.config.attention is None  # it was as wide as all codes when this was stored
     views, _ = blobs()
     named = {"a": views[0], "b": views[1]}
     agreed = np.mean(model.predict(named) == model.labels_)  # machines may differ on doubtful samples

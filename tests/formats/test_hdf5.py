@@ -1,5 +1,7 @@
 """Plain HDF5 files: views by path, nothing from elsewhere."""
 
+import os
+
 import h5py
 import numpy as np
 import pytest
@@ -146,9 +148,10 @@ def test_large_matrices_are_mapped_and_take_no_memory(path, monkeypatch, all_are
     assert np.array_equal(np.asarray(again.arrays[1]), B, equal_nan=True)
 
 
-def test_the_library_never_sees_a_full_disk(path, monkeypatch):
+@pytest.mark.parametrize("room", [0, 100, 1500, 5000])
+def test_the_library_never_sees_a_full_disk(path, monkeypatch, room):
     """An exception inside one of its callbacks leaves it, and Python, in an undefined state."""
-    raised = []
+    raised, asked = [], set()
 
     class Watched(hdf5._Patient):
         def __getattribute__(self, name):
@@ -157,6 +160,7 @@ def test_the_library_never_sees_a_full_disk(path, monkeypatch):
                 return found
 
             def call(*args):
+                asked.add(name)
                 try:
                     return found(*args)
                 except BaseException as error:
@@ -167,11 +171,21 @@ def test_the_library_never_sees_a_full_disk(path, monkeypatch):
 
     monkeypatch.setattr(hdf5, "_Patient", Watched)
     refused = pytest.raises(OSError, match="too large")
-    with full_disk(100), refused, hdf5.writing(path, "x", h5py) as file:
+    with full_disk(room), refused, hdf5.writing(path, "x", h5py) as file:
         file["a"] = A
         file.create_dataset("ids", data=IDS.astype(object), dtype=h5py.string_dtype())
     assert raised == []
+    assert asked >= {"write", "readinto", "truncate"}
     assert not file.id.valid
+
+
+def test_a_fault_of_reading_is_kept_too(path):
+    path.touch()
+    disk = hdf5._Patient(os.open(path, os.O_WRONLY), "r+")  # the system will not let it be read
+    assert disk.readinto(buffer := bytearray(b"y" * 20)) == 20
+    assert buffer == bytes(20)
+    assert disk.fault is not None
+    disk.close()
 
 
 def test_what_a_full_disk_has_not_taken_is_read_as_zeros(path):

@@ -133,11 +133,16 @@ class _Patient(io.FileIO):
         return size
 
     def readinto(self, buffer: Any) -> int:
-        """Read what is there; the rest is zero, since the library follows the addresses that it reads."""
-        room = memoryview(buffer).cast("B")
-        n_read = super().readinto(room) or 0
-        room[n_read:] = bytes(len(room) - n_read)
-        return len(room)
+        """Read what can be read; the rest is zero, since the library follows the addresses that it reads."""
+        rest = memoryview(buffer).cast("B")
+        size = len(rest)
+        try:
+            while n_read := super().readinto(rest):
+                rest = rest[n_read:]
+        except OSError as error:
+            self.fault = self.fault or error
+        rest[:] = bytes(len(rest))
+        return size
 
     def truncate(self, size: int | None = None) -> int:
         """Give the file a size, or remember why not."""

@@ -22,7 +22,7 @@ class ProtocolConfig(MethodConfig):
     #: what the classifier sees, H^v or, as in the paper, Z^v
     classify: Literal["feature", "latent"] = "feature"
 
-    reconstruct_length: Count = 20  #: epochs
+    reconstruct_length: Count = 20  #: epochs before an alignment
     align_length: Count = 12  #: epochs; longer ones learn by heart which items were paired
     twins_length: Count = 60  #: epochs of reconstruction alone, in place of both; see `align_twins`
     align_twins: bool = False  #: also where the views show the same items; see `pairing`
