@@ -83,6 +83,7 @@ PRESETS = {
         reconstruct_length=200,
         align_length=100,
         align_twins=True,
+        twins_length=30,  # of no effect, since twins are aligned; as its records have it
         rounds=1,
         rebalance_length=100,
         reconstruct_steps=1,
