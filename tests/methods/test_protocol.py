@@ -1,5 +1,6 @@
 """Algorithm 1: its stages, what each learns from, and what it must not depend on."""
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,8 @@ from torch.nn import functional
 
 from protocol_mvc import assignment, cooccurrence, pairing
 from protocol_mvc.data.batches import BLOCK, Batch, Source
+from protocol_mvc.data.scaling import fit_scalings
+from protocol_mvc.data.views import as_views
 from protocol_mvc.methods.base import infer_all
 from protocol_mvc.methods.protocol import Protocol
 from protocol_mvc.nn.seeded import build
@@ -340,6 +343,14 @@ class TestTwins:
         np.testing.assert_array_equal(
             np.hstack(seen["parts"]), np.hstack(assignment.components(data, here, seed))
         )
+
+    @pytest.mark.parametrize("value", [1e16, 1e38, -1e38])
+    def test_numbers_beyond_all_bounds_are_left_to_the_training(self, value: float):
+        views = as_views([np.where(np.arange(len(view)) == 3, value, view.T).T for view in TWINS])
+        plain = Source(views, fit_scalings(views, "none"), batch_size=32, device=torch.device("cpu"))
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            assert method().compare_views(plain, seeded())
 
     @pytest.mark.parametrize("k", [2, 30])
     def test_the_bound_is_that_of_the_number_of_clusters(self, monkeypatch, k: int):
