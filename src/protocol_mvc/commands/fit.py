@@ -107,9 +107,7 @@ def fit(
     if write_back is not None:
         _check_write_back(source, write_back, force)
     loaded = read_data(source)
-    voice.tell(f"Fitting to {loaded.views!r}")
-    for doubt in forgotten_ids(loaded.views):
-        voice.tell(f"warning: {doubt}")
+    _announce(loaded.views, voice)
     with _telling_how_to_go_on(context, voice):
         seconds, doubts = _fit(model, loaded.views, output / CHECKPOINT, voice)
     if not leader:
@@ -117,8 +115,7 @@ def fit(
     facts = gather(model, loaded.views, proba=model.probabilities_)
     record: Document = {
         **_circumstances(context, source, loaded.views, settings, seconds, model.data_hash_),
-        **_findings(model, facts),
-        "scores": None if loaded.truth is None else scored(loaded.truth, model.labels_),
+        **_findings(model, facts, loaded.truth),
         "warnings": doubts,
         "environment": model.environment_,
     }
@@ -154,6 +151,12 @@ def _write_back(
     note = {"command": record["command"], "ended": record["ended"], "sha256": record["data"]["sha256"]}
     results = (model.sample_ids_, model.labels_, model.probabilities_, model.transform(views))
     formats.write_back(source.paths[0], target, *results, note, overwrite=force)
+
+
+def _announce(views: Views, voice: Voice) -> None:
+    voice.tell(f"Fitting to {views!r}")
+    for doubt in forgotten_ids(views):
+        voice.tell(f"warning: {doubt}")
 
 
 @contextmanager
@@ -194,7 +197,7 @@ def _circumstances(
     }
 
 
-def _findings(model: MultiViewClusterer, facts: Facts) -> Document:
+def _findings(model: MultiViewClusterer, facts: Facts, truth: Any) -> Document:
     clusters = zip(facts.sizes, facts.mean_confidence, facts.prior, strict=True)
     return {
         "clusters": [
@@ -203,6 +206,7 @@ def _findings(model: MultiViewClusterer, facts: Facts) -> Document:
         ],
         "view_weights": dict(zip(facts.views.names, facts.weights, strict=True)),
         "verdict": [sentence.text for sentence in verdict(facts)],
+        "scores": None if truth is None else scored(truth, model.labels_),
     }
 
 

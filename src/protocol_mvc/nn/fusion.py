@@ -10,7 +10,10 @@ FAINTEST = 30.0  # nats below the strongest attention; squares of fainter ones a
 
 
 class Projections(Seeded):
-    """The linear maps of a single head: to queries, keys and values, and from what was seen back."""
+    """The linear maps of a single head: to queries, keys and values, and from what was seen back.
+
+    The head of torch's `MultiheadAttention` is as wide as its input, and copies all that it touches.
+    """
 
     def __init__(self, width: int, inner: int) -> None:
         """Make them for queries of `inner` dimensions."""
