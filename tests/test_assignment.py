@@ -289,3 +289,15 @@ def test_components_are_of_the_samples_that_have_the_view():
     assert np.allclose(partly[20:].mean(0), 0)
     assert (nowhere == 0).all()
     assert np.allclose(np.linalg.norm(whole, axis=1), np.linalg.norm(x[:, :4] - x[:, :4].mean(0), axis=1))
+
+
+@pytest.mark.parametrize("d", [60, 1200])  # by the covariance, and as scikit-learn chooses
+@pytest.mark.parametrize("place", [0.0, 1e4])
+def test_components_keep_what_can_be_kept_of_the_distances_wherever_the_data_lie(d: int, place: float):
+    rng = np.random.default_rng(d)
+    x = rng.normal(size=(400, 5)) @ rng.normal(size=(5, d)) + 0.01 * rng.normal(size=(400, d))
+    (found,) = components([(x + place).astype(np.float32)], np.ones((400, 1), bool), 0)
+    centred = x - x.mean(0)
+    assert found.shape == (400, 50)
+    np.testing.assert_allclose(found.mean(0), 0, atol=0.01)
+    np.testing.assert_allclose(found @ found.T, centred @ centred.T, atol=0.005 * (centred**2).sum(1).max())

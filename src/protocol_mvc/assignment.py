@@ -25,6 +25,7 @@ REPEATS = 2  # of the micro-clusters of every size: more candidates make agreeme
 NEIGHBOURS = 15
 SUPPORT = 5  # samples that make a cluster believable
 COMPONENTS = 50  # of a view, in which its items are compared
+MOST_FEATURES = 1000  # up to which the covariance gives them soonest
 STRAY = 0.01  # part of a cluster that may go elsewhere by chance
 MOST_ROWS = 5000  # rows in the neighbour graph; the others follow their micro-cluster
 
@@ -177,8 +178,10 @@ def components(views: Sequence[Features], mask: npt.NDArray[np.bool_], seed: int
         size = min(COMPONENTS, here.sum(), x.shape[1])
         place = np.zeros((len(x), max(size, 1)), dtype=x.dtype)
         if size:
+            own = x[here] - x[here].mean(0)
+            solver = "covariance_eigh" if own.shape[1] <= min(len(own), MOST_FEATURES) else "auto"
             with np.errstate(invalid="ignore"):  # a constant view has no variance to divide by
-                place[here] = PCA(size, random_state=seed).fit_transform(x[here])
+                place[here] = PCA(size, svd_solver=solver, random_state=seed).fit_transform(own)
         found.append(place)
     return found
 

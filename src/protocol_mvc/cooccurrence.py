@@ -8,7 +8,6 @@ touched: an embedding may have learned by heart which items were paired.
 
 import math
 from collections.abc import Iterator, Sequence
-from itertools import combinations
 
 import numpy as np
 import numpy.typing as npt
@@ -146,21 +145,20 @@ def _best_join(shown: Labels, labels: Labels, n_clusters: int) -> tuple[float, i
     log_p = _log_joint(shown, counts)  # (n, k)
     top = log_p.max(1)
     p = np.exp(log_p - top[:, None])
-    found = []
-    for i, j in _likely_joins(counts):
-        pair = _log_joint(shown, [count[:, [i]] + count[:, [j]] for count in counts], len(labels))[:, 0]
-        rest = np.maximum(p.sum(1) - p[:, i] - p[:, j], 0)
-        found.append((float(np.log(rest + np.exp(pair - top)).mean() + top.mean()), i, j))
-    return max(found)
+    i, j = _likely_joins(counts)
+    pair = _log_joint(shown, [count[:, i] + count[:, j] for count in counts], len(labels))  # (n, joins)
+    rest = np.maximum(p.sum(1, keepdims=True) - p[:, i] - p[:, j], 0)
+    value = np.log(rest + np.exp(pair - top[:, None])).mean(0) + top.mean()
+    return max(zip(value.tolist(), i.tolist(), j.tolist(), strict=True))
 
 
-def _likely_joins(counts: list[Features]) -> list[tuple[int, int]]:
+def _likely_joins(counts: list[Features]) -> tuple[Labels, Labels]:
     """The pairs of clusters, i > j, that lose least information about the words; the likelihood is dearer."""
+    i, j = np.tril_indices(counts[0].shape[1], -1)
     tables = [count.T for count in counts[1:]]  # (k, words) of each view
-    pairs = list(combinations(reversed(range(counts[0].shape[1])), 2))
-    i, j = np.transpose(pairs)
     loss = np.sum([_information(t)[i] + _information(t)[j] - _information(t[i] + t[j]) for t in tables], 0)
-    return [pairs[place] for place in np.argsort(loss, kind="stable")[:MOST_JOINS]]
+    least = np.argsort(loss, kind="stable")[:MOST_JOINS]
+    return i[least], j[least]
 
 
 def explanations(views: Sequence[Features], mask: Mask, n_clusters: int, seed: int) -> Iterator[Labels]:
