@@ -178,7 +178,8 @@ def components(views: Sequence[Features], mask: npt.NDArray[np.bool_], seed: int
         size = min(COMPONENTS, here.sum(), x.shape[1])
         place = np.zeros((len(x), max(size, 1)), dtype=x.dtype)
         if size:
-            own = x[here] - x[here].mean(0)
+            own = x[here]
+            own -= own.mean(0)  # a covariance of data far from zero has few digits left
             solver = "covariance_eigh" if own.shape[1] <= min(len(own), MOST_FEATURES) else "auto"
             with np.errstate(invalid="ignore"):  # a constant view has no variance to divide by
                 place[here] = PCA(size, svd_solver=solver, random_state=seed).fit_transform(own)
