@@ -297,17 +297,31 @@ def test_on_skip_hears_of_the_stages_that_are_left_out_alone():
 
 
 @pytest.mark.parametrize("value", [None, 0, "", (), True], ids=repr)
-def test_nothing_but_false_leaves_a_stage_out(value):
+def test_nothing_but_false_leaves_a_stage_out_or_ends_it(value):
     module, given_on = Weight(), []
-    stage = Stage(
-        "s",
-        1,
-        lambda batch, progress, context: {"loss": module.w.square()},
-        begin=lambda source, generator: value,
-        prepare=lambda source, generator, progress, begun: given_on.append(begun),
-    )
-    assert len(train(module, [stage], source(DATA), seeded())) == 1
-    assert given_on == [value]
+
+    def prepare(source, generator, progress, begun):
+        given_on.append(begun)
+        return value
+
+    step = lambda batch, progress, context: {"loss": module.w.square()}
+    stage = Stage("s", 2, step, begin=lambda source, generator: value, prepare=prepare)
+    assert len(train(module, [stage], source(DATA), seeded())) == 2
+    assert given_on == [value, value]
+
+
+@pytest.mark.parametrize("length", range(4))
+def test_a_stage_ends_where_it_is_prepared_with_false_and_the_next_begins(length):
+    module, log, heard = Weight(), list[Any](), list[Stage]()
+    long, last = Spy(module, "long", 3, log).stage(), Spy(module, "last", 1, log).stage()
+    ends = lambda source, generator, progress, begun: progress < length / 2
+    history = train(module, [long._replace(prepare=ends), last], source(DATA), seeded(), on_skip=heard.append)
+    assert [(epoch.stage, epoch.epoch) for epoch in history] == [
+        *(("long", epoch) for epoch in range(length)),
+        ("last", 0),
+    ]
+    assert sum(event[:2] == ("long", "step") for event in log) == length
+    assert [(stage.name, stage.epochs) for stage in heard] == ([("long", 3 - length)] if length < 3 else [])
 
 
 def test_without_a_begin_nothing_has_begun():

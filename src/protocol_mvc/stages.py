@@ -24,7 +24,8 @@ class Stage(NamedTuple):
     step: Step | None = None  # (batch, progress, context) -> loss terms by name
     learning_rate: float = 1e-3
     begin: Callable[[Source, torch.Generator], Begun] | None = None  # once, first; False leaves it out
-    prepare: Prepare | None = None  # before every epoch, with what `begin` returned; gives the context
+    # before every epoch, with what `begin` returned; gives the context, or False to end the stage
+    prepare: Prepare | None = None
     least_steps: int = 1  # in an epoch, which then sees small data several times
     most_steps: int | None = None  # in an epoch, which then sees a random part of large data
     most_rows: int | None = None  # of large data; the stage works on a random part of them

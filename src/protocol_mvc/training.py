@@ -41,10 +41,10 @@ def train(
 ) -> list[Epoch]:
     """Run the stages in order; progress goes from 0 to 1 within each, so schedules are functions of it.
 
-    Every epoch is told to `on_epoch` as it ends, every stage that is left out to `on_skip`. An epoch that
-    diverges is run again from where it began, at a lower learning rate. A stage with a monitor ends with the
-    best weights that this stage or an earlier one with a monitor had. If a stage diverges at any rate, the
-    training goes on with the next that begins anew; with none, it ends with the best weights.
+    Every epoch is told to `on_epoch` as it ends, every stage or rest of one that is left out to `on_skip`.
+    An epoch that diverges is run again from where it began, at a lower learning rate. A stage with a monitor
+    ends with the best weights that this stage or an earlier one with a monitor had. If a stage diverges at
+    any rate, the training goes on with the next that begins anew; with none, it ends with the best weights.
 
     Raises:
         DivergenceError: If a stage diverges at any rate, and there are neither such stages nor such weights.
@@ -54,17 +54,14 @@ def train(
     start = keeper.load() if keeper else None
     if start is not None:
         training.go_to(start, stages)
-    broken = False
-    for number, stage in enumerate(stages):
-        if start is not None and number < start.stage:
-            continue
+    broken, done = False, 0 if start is None else start.stage
+    for number, stage in enumerate(stages[done:], done):
         broken = broken and not stage.anew and stage.epochs > 0
         if broken:
             on_skip(stage)
             continue
-        resumed = start if start is not None and number == start.stage else None
         again = any(later.anew for later in stages[number + 1 :])
-        broken = not training.take(number, stage, resumed, again=again)
+        broken = not training.take(number, stage, start if number == done else None, again=again)
     training.keep(State(len(stages), 0, None, 1.0, training.history, {}), None, final=True)
     return training.history
 
@@ -153,6 +150,9 @@ class _Training:
                 state = _slower(state, error)
                 restore(state.tensors, self.module, optimiser, self.generator)
                 continue
+            if record is None:
+                self.on_skip(stage._replace(epochs=stage.epochs - state.epoch))
+                break
             self.history.append(record)
             self.on_epoch(record)
             self.best.see(record.losses.get(MONITORED), self.module)
@@ -166,20 +166,21 @@ class _Training:
             self.adam = Adam(self.module.parameters(), fused=True)
         return self.adam
 
-    def _epoch(self, stage: Stage, source: Source, state: State, optimiser: Optimizer) -> Epoch:
+    def _epoch(self, stage: Stage, source: Source, state: State, optimiser: Optimizer) -> Epoch | None:
         started, rate = time.perf_counter(), stage.learning_rate * state.slowness
         for group in optimiser.param_groups:
             group["lr"] = rate
         progress = state.epoch / max(stage.epochs - 1, 1)
         prepared = stage.prepare(source, self.generator, progress, state.begun) if stage.prepare else None
+        if prepared is False:
+            return None
         batches = _batches(stage, source, self.generator)
         losses = _run_epoch(stage, optimiser, batches, progress, prepared, len(source))
         if stage.monitor and stage.is_watched(state.epoch):
             losses[MONITORED] = stage.monitor(source, self.generator)
         record = Epoch(stage.name, state.epoch, time.perf_counter() - started, rate, state.slowness, losses)
-        _check(
-            record, next((epoch for epoch in self.history if epoch.stage == stage.name), record), self.module
-        )
+        earlier = (epoch for epoch in self.history if epoch.stage == stage.name)
+        _check(record, next(earlier, record), self.module)
         return record
 
 

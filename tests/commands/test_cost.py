@@ -1,13 +1,18 @@
 """Costs grow with the data, and count the steps that a fit would take."""
 
+import time
+
 import numpy as np
 import pytest
-from tests.examples import TINY, TINY_PAPER, blobs, tiny
+import torch
+from tests.examples import TINY, TINY_PAPER, blobs, seeded, source, tiny
 from tests.methods.small import small
+from torch import nn
 
 from protocol_mvc import ProtocolConfig
 from protocol_mvc.commands import cost
 from protocol_mvc.data import as_views
+from protocol_mvc.data.batches import Source
 from protocol_mvc.estimator import ESTIMATORS
 from protocol_mvc.stages import Stage
 from protocol_mvc.training import DivergenceError
@@ -73,6 +78,22 @@ def test_steps_are_those_of_the_training_loop(
     assert cost.Trial(stage, begin=0.0, prepare=0.0, step=1.0).whole(n, 5, 10) == 3 * steps
     growth = min(n, most_rows or n) / 5
     assert cost.Trial(stage, begin=1.0, prepare=0.5, step=0.0).whole(n, 5, 10) == growth * (1 + 3 * 0.5)
+
+
+@pytest.mark.parametrize(("length", "epochs"), [(1, 5), (2, 10), (4, 20)])
+def test_a_stage_is_expected_to_end_as_early_as_its_trial(length: int, epochs: int):
+    module, pause = nn.Linear(1, 1), 0.02
+
+    def prepare(source: Source, generator: torch.Generator, progress: float, begun: None) -> bool:
+        time.sleep(pause)
+        return round(3 * progress) < length  # a trial has four epochs
+
+    step = lambda batch, progress, context: {"loss": module.weight.square().sum()}
+    stage = Stage("s", 20, step, prepare=prepare)
+    trial = cost._tried(stage, module, source(VIEWS), seeded())
+    assert trial.stage.epochs == epochs
+    assert trial.prepare * length >= min(length + 1, 4) * pause  # the call that ends it is paid for too
+    assert trial.step > 0
 
 
 def test_a_trial_that_diverges_tells_no_time(monkeypatch):

@@ -121,3 +121,14 @@ def test_some_samples_are_drawn_without_end(size: int):
     for first in range(0, len(seen) - 5, 5):  # every order has all of them
         assert sorted(seen[first : first + 5].tolist()) == rows.tolist()
     assert torch.equal(batches[0].views[0], source(VIEWS).take(batches[0].rows).views[0])
+
+
+@pytest.mark.parametrize("most", [1, 5, 100])
+def test_some_samples_come_with_their_data(most: int):
+    data = source(VIEWS)
+    rows, views = data.some(most, seed=3)
+    assert len(rows) == len(np.unique(rows)) == min(most, len(data))
+    for x, y in zip(views, data.take(torch.from_numpy(rows)).views, strict=True):
+        np.testing.assert_array_equal(x, y.numpy())
+    np.testing.assert_array_equal(rows, data.some(most, seed=3)[0])
+    assert (data.some(100, seed=4)[0] != data.some(100, seed=3)[0]).any()

@@ -45,7 +45,9 @@ def batches(views=VIEWS) -> list[Batch]:
 def perceived(protocol: Protocol, views=VIEWS, mass: float = 0.7) -> PotLabels:
     """The labels of all samples after perceiving."""
     protocol.perceive(source(views), seeded())
-    return protocol.label(source(views), seeded(), mass)
+    labels = protocol.label(source(views), seeded(), mass)
+    assert labels is not False
+    return labels
 
 
 def touched(protocol: Protocol, losses) -> set[str]:
@@ -478,7 +480,10 @@ class TestTrust:
     @pytest.mark.parametrize("trust", [0.0, 0.4, 1.0])
     @pytest.mark.parametrize("scope", ["all", "batch"])
     @pytest.mark.parametrize("number", [0, 1])
-    def test_the_first_part_of_a_round_learns_what_was_perceived(self, trust: float, scope: str, number: int):
+    def test_the_first_part_of_a_round_learns_what_was_perceived(
+        self, monkeypatch: pytest.MonkeyPatch, trust: float, scope: str, number: int
+    ):
+        monkeypatch.setattr(assignment, "settled", lambda *given: False)
         stage = method(trust=trust, label_scope=scope, rounds=2).stages()[3 + number]
         assert stage.begin is not None
         assert stage.prepare is not None
@@ -510,3 +515,35 @@ class TestTrust:
         for progress in (0.5, 1.0):
             given = (source(VIEWS), seeded(), progress, begun)
             assert stage.prepare(*given) == early.prepare(*given)
+
+
+class TestEnd:
+    @pytest.mark.parametrize("strays", [0, 1])
+    @pytest.mark.parametrize("progress", [0.0, 0.5, 1.0])
+    def test_a_round_is_over_once_the_transport_says_what_is_predicted(
+        self, monkeypatch: pytest.MonkeyPatch, progress: float, strays: int
+    ):
+        protocol = method(trust=0.0)
+        stage = protocol.stages()[3]
+        assert stage.begin is not None
+        assert stage.prepare is not None
+        begun = stage.begin(source(VIEWS), seeded())
+
+        def labels(log_p: torch.Tensor, mass: float) -> PotLabels:
+            hard = log_p.argmax(1)
+            hard[:strays] = (hard[:strays] + 1) % K
+            return PotLabels(functional.one_hot(hard, K).to(log_p), hard, torch.zeros(K))
+
+        monkeypatch.setattr(protocol, "_pot_labels", labels)
+        context = stage.prepare(source(VIEWS), seeded(), progress, begun)
+        assert (context is False) is (progress > 0 and strays == 0)
+        assert protocol.training
+
+    @pytest.mark.parametrize("progress", [0.0, 0.5])
+    def test_what_is_perceived_is_learned_to_the_end(self, monkeypatch: pytest.MonkeyPatch, progress: float):
+        monkeypatch.setattr(assignment, "settled", lambda *given: True)
+        stage = method(trust=0.6).stages()[3]
+        assert stage.begin is not None
+        assert stage.prepare is not None
+        begun = stage.begin(source(VIEWS), seeded())
+        assert isinstance(stage.prepare(source(VIEWS), seeded(), progress, begun), PotLabels)

@@ -76,23 +76,24 @@ def _tried(stage: Stage, method: Any, source: Any, generator: Any) -> Trial:
     )
     epochs = train(method, [short], source, generator)
     if not epochs:  # left out, or nothing but a beginning
-        return Trial(stage._replace(epochs=0), begin.seconds, 0.0, 0.0)
+        return Trial(stage._replace(epochs=0), sum(begin.seconds), 0.0, 0.0)
     steps = len(epochs) * min(TRIAL_STEPS, source.n_batches)
-    in_steps = sum(epoch.seconds for epoch in epochs) - prepare.seconds
-    return Trial(stage, begin.seconds, prepare.seconds / len(epochs), in_steps / steps)
+    in_steps = sum(epoch.seconds for epoch in epochs) - sum(prepare.seconds[: len(epochs)])
+    taken = stage._replace(epochs=round(stage.epochs * len(epochs) / short.epochs))  # it may end early
+    return Trial(taken, sum(begin.seconds), sum(prepare.seconds) / len(epochs), in_steps / steps)
 
 
 class _Clock:
-    """A function that remembers how long its calls took."""
+    """A function that remembers how long each of its calls took."""
 
     def __init__(self, function: Callable[..., Any] | None) -> None:
-        self.function, self.seconds = function, 0.0
+        self.function, self.seconds = function, list[float]()
 
     def __call__(self, *args: Any) -> Any:
         assert self.function is not None
         started = time.perf_counter()
         result = self.function(*args)
-        self.seconds += time.perf_counter() - started
+        self.seconds.append(time.perf_counter() - started)
         return result
 
 

@@ -5,6 +5,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -95,6 +96,11 @@ class Source:
                 yield self._batch(rows, self._at_hand, slice(first, first + BLOCK))  # not copied
             else:
                 yield self.take(rows.clamp_max(len(self) - 1))
+
+    def some(self, most: int, seed: int) -> tuple[npt.NDArray[np.int64], list[npt.NDArray[np.float32]]]:
+        """Random samples, at most so many, and their data."""
+        rows = np.random.default_rng(seed).permutation(len(self))[:most]
+        return rows, [view.cpu().numpy() for view in self.take(torch.from_numpy(rows)).views]
 
     def _mine(self, all_of_them: Tensor) -> Tensor:
         return distributed.share(all_of_them) if self.shared else all_of_them

@@ -1,7 +1,7 @@
 """PROTOCOL: partial optimal transport perceives the imbalance, rebalanced contrast protects the minority."""
 
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -21,6 +21,7 @@ from protocol_mvc.stages import Begun, Losses, Stage
 from protocol_mvc.training import DivergenceError
 from protocol_mvc.transport import PotLabels, Transport, pot_labels, ramp, solve
 
+Labels = PotLabels | Literal[False]
 LARGEST = 1e15  # numbers whose squares can be added up
 
 
@@ -52,7 +53,7 @@ class Protocol(nn.Module):
         self.register_buffer("centers", torch.empty(n_clusters, len(dims) * config.feature))  # of K-means
 
     def stages(self) -> list[Stage]:
-        """Algorithm 1; the last stage may be repeated in rounds, each perceiving anew."""
+        """Algorithm 1; the last stage has rounds, each perceiving anew, and over when there is no news."""
         c = self.config
         reconstruct = Stage("reconstruct", c.reconstruct_length, self.reconstruct, c.reconstruct_rate)
         reconstruct = reconstruct._replace(least_steps=c.reconstruct_steps, most_steps=c.most_steps)
@@ -77,7 +78,7 @@ class Protocol(nn.Module):
             if perceived is not None and progress < c.trust:
                 return self._trusted(perceived)
             mass = ramp(progress, c.mass_start, c.mass_end) if number == 0 else c.mass_end
-            return self.label(source, generator, mass) if c.label_scope == "all" else mass
+            return self.label(source, generator, mass, progress > 0) if c.label_scope == "all" else mass
 
         name = f"rebalance {number + 1}" if c.rounds > 1 else "rebalance"
         begin = partial(self.perceive, number=number)
@@ -120,7 +121,7 @@ class Protocol(nn.Module):
         compared: what has been learned of them differs from run to run.
         """
         seed = draw_seed(generator)
-        rows, views = _some(source, pairing.MOST_ROWS, seed)
+        rows, views = source.some(pairing.MOST_ROWS, seed)
         if max(np.abs(x).max() for x in views) > LARGEST:  # the training will say so
             return self.aligned
         mask = source.views.mask[rows]
@@ -152,7 +153,7 @@ class Protocol(nn.Module):
         else:
             found = self._explain_views(source, x, seed, number)
         label = first(torch.from_numpy(found))
-        if number > 0 and assignment.settled(label.numpy(), log_proba.argmax(1).numpy(), self.n_clusters):
+        if number > 0 and self._known(label, log_proba):
             return False
         member = functional.one_hot(label, self.n_clusters).to(h)  # (n, k)
         self.prior.copy_((member.sum(0) + 1) / (member.sum() + self.n_clusters))
@@ -171,7 +172,7 @@ class Protocol(nn.Module):
     ) -> assignment.Labels:
         """The assignment that explains best what views of different items have in common."""
         features = np.split(x, self.n_views, axis=1)
-        rows, views = _some(source, cooccurrence.MOST_ROWS, seed)
+        rows, views = source.some(cooccurrence.MOST_ROWS, seed)
         every = (features, views, source.views.mask, rows, self.n_clusters, seed)
         return cooccurrence.perceive(*every, plain=number == 0 or source.drawn_anew)
 
@@ -183,17 +184,23 @@ class Protocol(nn.Module):
         center = (z * here).sum(0) / here.sum(0).clamp_min(1)
         return functional.normalize((z - center) * here, dim=2).flatten(1)
 
+    def _known(self, label: Tensor, log_proba: Tensor) -> bool:
+        """Whether this is what is predicted already, so that there is nothing to learn."""
+        given = (label.cpu().numpy(), log_proba.argmax(1).cpu().numpy(), self.n_clusters)
+        return bool(first(torch.tensor(assignment.settled(*given))))
+
     @torch.no_grad()
-    def label(self, source: Source, generator: torch.Generator, mass: float) -> PotLabels:
-        """POT labels of all samples; the consensus needs company, so batches are as mixed as in training."""
+    def label(self, source: Source, generator: torch.Generator, mass: float, begun: bool = False) -> Labels:
+        """POT labels of all samples; False, once a round has begun, if they are what is predicted already."""
         self.eval()
         log_p = self.prior.new_empty(len(source), self.n_clusters)
-        for batch in source.shuffled(generator):
+        for batch in source.shuffled(generator):  # the consensus needs company as mixed as in training
             whole, codes = losses.together(batch, self.network.encode(batch.views))
             fused = self.network.fuse(codes.z, whole.present)
             log_p[whole.rows] = losses.log_mixed(self.config.mix, whole, codes, fused)
         self.train()
-        return self._pot_labels(log_p, mass)
+        labels = self._pot_labels(log_p, mass)
+        return False if begun and self._known(labels.hard, log_p) else labels
 
     @torch.no_grad()
     def read_out(self, source: Source, generator: torch.Generator) -> None:
@@ -239,9 +246,3 @@ class Protocol(nn.Module):
         return solve(
             share(log_p), mass=mass, epsilon=c.epsilon, kl_weight=c.kl_weight, prior=prior, merge=merge
         )
-
-
-def _some(source: Source, most: int, seed: int) -> tuple[assignment.Labels, list[assignment.Features]]:
-    """Random samples, at most so many, and their data."""
-    rows = np.random.default_rng(seed).permutation(len(source))[:most]
-    return rows, [view.cpu().numpy() for view in source.take(torch.from_numpy(rows)).views]

@@ -27,7 +27,7 @@ class ProtocolConfig(MethodConfig):
     twins_length: Count = 60  #: epochs of reconstruction alone, in place of both; see `align_twins`
     align_twins: bool = False  #: also where the views show the same items; see `pairing`
     rounds: Count = 2  #: of perceiving and rebalancing
-    rebalance_length: Count = 10  #: epochs of each round
+    rebalance_length: Count = 10  #: epochs of each round, which may end sooner
     reconstruct_steps: Width = 8  #: least in an epoch of reconstruction, which sees small data several times
     most_steps: Width | None = 16  #: in an epoch of stages 1 and 2, which then sees a part of large data
     most_rebalance_steps: Width | None = 64  #: in an epoch of stage 3, which must learn the rare groups
