@@ -65,6 +65,23 @@ def test_convergence_shows_the_end_of_every_stage():
     ]
 
 
+def test_stages_may_end_sooner_with_other_seeds_or_be_left_out():
+    stages = (["align", *["rebalance 1"] * 3, *["rebalance 2"] * 2], ["align", "rebalance 1"])
+    found = ([0.1, 0.2, 0.3, 0.4, 0.7, 0.8], [0.3, 0.6])
+    curves = [
+        [{"stage": stage, "loss": 1.0, "acc": acc, "nmi": acc} for stage, acc in zip(*pair, strict=True)]
+        for pair in zip(stages, found, strict=True)
+    ]
+    for order in (curves, curves[::-1]):
+        runs = [record(study="convergence", seed=i, curve=curve) for i, curve in enumerate(order)]
+        rows = study_tables.convergence(runs).tables[0].rows
+        assert [(row[3], row[4], row[6]) for row in rows] == [
+            ("align", "1±0", "0.200±0.100"),
+            ("rebalance 1", "3±1", "0.500±0.100"),
+            ("rebalance 2", "4±2", "0.700±0.100"),
+        ]
+
+
 def test_a_grid_has_the_first_field_down_and_the_second_across():
     down, across = GRIDS["labels"]
     rows = [

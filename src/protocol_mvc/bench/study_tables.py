@@ -121,13 +121,19 @@ def convergence_table(runs: Iterable[Record]) -> Table:
 
 def _convergence_rows(group: Group, runs: list[Record]) -> Iterable[Row]:
     dataset, ratio, method = group
-    stages = list(dict.fromkeys(epoch["stage"] for epoch in runs[0]["curve"]))
-    for stage in stages:
-        number = max(i for i, epoch in enumerate(runs[0]["curve"]) if epoch["stage"] == stage)
-        means = (spread([r["curve"][number][name] for r in runs]) for name in ("loss", "acc", "nmi"))
+    stages = list(dict.fromkeys(epoch["stage"] for run in runs for epoch in run["curve"]))
+    for number, stage in enumerate(stages):
+        ends = [_until(run["curve"], stages[: number + 1]) for run in runs]
+        means = (spread([end[-1][name] for end in ends]) for name in ("loss", "acc", "nmi"))
         last = stage == stages[-1]
         when = spread([settled([e["acc"] for e in r["curve"]]) for r in runs], 0) if last else ""
-        yield (dataset, ratio_text(ratio), method, stage, str(number + 1), *means, when, str(len(runs)))
+        until = spread([len(end) for end in ends], 0)
+        yield (dataset, ratio_text(ratio), method, stage, until, *means, when, str(len(runs)))
+
+
+def _until(curve: list[Record], stages: Sequence[str]) -> list[Record]:
+    """The epochs until the end of these stages, the last of which may have been left out."""
+    return [epoch for epoch in curve if epoch["stage"] in stages] or curve[:1]
 
 
 def settled(values: Sequence[float]) -> int:
