@@ -323,7 +323,7 @@ def epoch() -> None:
     """The share of the transport in a training epoch on Hdigit at R = 0.1, solved over all samples."""
     views, _ = load("hdigit", ratio=0.1, seed=0)
     model = PROTOCOL(10, random_state=0).set_params(config__reconstruct_length=2, config__align_length=2)
-    model.fit(views)
+    model.set_params(config__early_end=False).fit(views)
     last = [row["seconds"] for row in model.history_ if row["stage"].startswith("rebalance")]
     log_p = torch.from_numpy(np.log(np.maximum(model.predict_proba(views), 1e-30)))
     seconds = min(timed(lambda: solve(log_p, mass=0.5))[0] for _ in range(5))

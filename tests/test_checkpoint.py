@@ -9,6 +9,8 @@ import subprocess
 import sys
 import time
 import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +21,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.examples import SMALL, blobs, tiny, twins, with_gaps
 
-from protocol_mvc import PROTOCOL, ProtocolConfig, as_views, assignment, checkpoint
+from protocol_mvc import PROTOCOL, ProtocolConfig, as_views, assignment, checkpoint, clusterer
 from protocol_mvc.checkpoint import NAMES, Checkpoint, CheckpointError, CheckpointWarning
 from protocol_mvc.data import data_hash
+from protocol_mvc.methods.protocol import Protocol
 from protocol_mvc.stages import Epoch, State
 
 ROOT = Path(__file__).parents[1]
@@ -102,6 +105,28 @@ def test_a_round_that_ends_early_or_is_left_out_stays_so(
     assert same(estimator().fit(VIEWS), found)
     stages = [record["stage"] for record in found.history_]
     assert (stages.count("rebalance 1"), stages.count("rebalance 2")) == (1, 0)  # of two epochs each
+
+
+@pytest.mark.parametrize("epochs", range(EPOCHS))
+def test_rounds_that_both_end_early_go_on_too_and_the_bar_comes_to_its_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, epochs: int
+):
+    moves = list[int]()
+
+    @contextmanager
+    def bar(total: int, *, visible: bool) -> Iterator[Callable[..., None]]:
+        moves[:] = [-total]
+        yield lambda name, steps=1: moves.append(steps)
+
+    monkeypatch.setattr(assignment, "settled", lambda *given: False)  # no round is left out
+    monkeypatch.setattr(Protocol, "label", lambda *given: False)
+    monkeypatch.setattr(clusterer, "progress_bar", bar)
+    stopped(tmp_path, epochs)
+    found = estimator().fit(VIEWS, checkpoint=tmp_path)
+    assert sum(moves) == 0
+    assert same(estimator().fit(VIEWS), found)
+    assert sum(moves) == 0
+    assert found.n_iter_ == EPOCHS - 2  # the second epoch of each round is left out
 
 
 def test_a_finished_fit_is_there_at_once_and_in_nobodys_way(tmp_path: Path):

@@ -332,6 +332,19 @@ def test_without_a_begin_nothing_has_begun():
     assert given_on == [None]
 
 
+def test_a_stage_with_a_monitor_cannot_end_unseen():
+    module, log = Weight(), list[Any]()
+    stage = (
+        Spy(module, "s", 2, log)
+        .stage()
+        ._replace(
+            prepare=lambda source, generator, progress, begun: False, monitor=lambda source, generator: 0.0
+        )
+    )
+    with pytest.raises(AssertionError, match="stage 's' cannot end before its monitor has looked"):
+        train(module, [stage], source(DATA), seeded())
+
+
 def watched(
     values: Sequence[float], every: int | None = 1, stages: int = 1, **kwargs: Any
 ) -> tuple[list[float], list[Epoch]]:

@@ -1,6 +1,7 @@
 """What a training is told, and what it tells: stages, records of epochs, and states to go on from."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import chain, islice
 from typing import Any, Literal, NamedTuple, Protocol
 
 import torch
@@ -24,7 +25,7 @@ class Stage(NamedTuple):
     step: Step | None = None  # (batch, progress, context) -> loss terms by name
     learning_rate: float = 1e-3
     begin: Callable[[Source, torch.Generator], Begun] | None = None  # once, first; False leaves it out
-    # before every epoch, with what `begin` returned; gives the context, or False to end the stage
+    # before every epoch, with what `begin` returned; gives the context, or False to end it (without monitor)
     prepare: Prepare | None = None
     least_steps: int = 1  # in an epoch, which then sees small data several times
     most_steps: int | None = None  # in an epoch, which then sees a random part of large data
@@ -35,6 +36,12 @@ class Stage(NamedTuple):
     anew: bool = False  # begins with new weights, whatever became of the stages before it
     whole: bool = False  # an epoch is one step on all samples, its gradient added up over the batches
     adam: Literal["fresh", "kept", "renewed"] = "fresh"  # kept from the stage before; renewed after an epoch
+
+    def batches(self, source: Source, generator: torch.Generator) -> Iterator[Batch]:
+        """Those of one epoch: whole passes over the data until there are enough, cut where there are."""
+        passes = -(-self.least_steps // source.n_batches)
+        every = chain.from_iterable(source.shuffled(generator) for _ in range(passes))
+        return islice(every, self.most_steps)
 
     def is_watched(self, epoch: int) -> bool:
         """Whether the monitor looks after this epoch."""

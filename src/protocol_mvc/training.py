@@ -3,8 +3,8 @@
 import math
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import chain, islice
+from collections.abc import Callable, Iterable, Sequence
+from itertools import chain
 from typing import Any
 
 import torch
@@ -95,6 +95,9 @@ class _Training:
         for record in state.history:
             self.history.append(record)
             self.on_epoch(record)
+        left_out = sum(stage.epochs for stage in stages[: state.stage]) + state.epoch - len(state.history)
+        if left_out:
+            self.on_skip(stages[state.stage - 1]._replace(epochs=left_out))
 
     def part(self, number: int, stage: Stage) -> Source:
         """What a stage works on; its number and the seed of all tell it, so that it need not be kept."""
@@ -173,8 +176,9 @@ class _Training:
         progress = state.epoch / max(stage.epochs - 1, 1)
         prepared = stage.prepare(source, self.generator, progress, state.begun) if stage.prepare else None
         if prepared is False:
+            assert stage.monitor is None, f"stage {stage.name!r} cannot end before its monitor has looked"
             return None
-        batches = _batches(stage, source, self.generator)
+        batches = stage.batches(source, self.generator)
         losses = _run_epoch(stage, optimiser, batches, progress, prepared, len(source))
         if stage.monitor and stage.is_watched(state.epoch):
             losses[MONITORED] = stage.monitor(source, self.generator)
@@ -192,13 +196,6 @@ def _slower(state: State, error: DivergenceError) -> State:
     what = str(error).partition(": ")[0]
     warnings.warn(f"{what}: it is run again at {slowness:g} of the rate", DivergenceWarning, stacklevel=2)
     return state._replace(slowness=slowness)
-
-
-def _batches(stage: Stage, source: Source, generator: torch.Generator) -> Iterator[Batch]:
-    """The batches of one epoch: whole passes over the data until there are enough, cut where there are."""
-    passes = -(-stage.least_steps // source.n_batches)
-    every = chain.from_iterable(source.shuffled(generator) for _ in range(passes))
-    return islice(every, stage.most_steps)
 
 
 def _run_epoch(

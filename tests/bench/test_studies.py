@@ -5,6 +5,7 @@ import pytest
 from tests.bench.recorded import QUICK
 from tests.examples import blobs
 
+from protocol_mvc import assignment
 from protocol_mvc.bench import methods, runs, studies
 from protocol_mvc.bench.methods import DEFAULT, config_of
 from protocol_mvc.bench.runs import Unit
@@ -126,8 +127,10 @@ def test_a_method_stopped_after_alignment_is_the_base_of_the_ablation():
     np.testing.assert_array_equal(embeddings["align"], base.embedding_)
 
 
-def test_there_is_a_map_of_the_views_and_after_every_stage(monkeypatch, fit):
+@pytest.mark.parametrize("early", [False, True])
+def test_there_is_a_map_of_the_views_and_after_every_stage(monkeypatch, fit, early: bool):
     monkeypatch.setattr(studies, "MOST_POINTS", 30)
+    monkeypatch.setattr(assignment, "settled", lambda *given: early)
     found = studies.maps(UNIT, CONFIG)
     stages = list(dict.fromkeys(row["stage"] for row in fit.history_))
     assert list(found["maps"]) == list(found["separation"]) == ["views", *stages]

@@ -518,25 +518,29 @@ class TestTrust:
 
 
 class TestEnd:
+    @pytest.mark.parametrize("early_end", [True, False])
     @pytest.mark.parametrize("strays", [0, 1])
     @pytest.mark.parametrize("progress", [0.0, 0.5, 1.0])
-    def test_a_round_is_over_once_the_transport_says_what_is_predicted(
-        self, monkeypatch: pytest.MonkeyPatch, progress: float, strays: int
+    def test_a_round_is_over_once_the_classifier_says_what_the_transport_of_all_mass_says(
+        self, monkeypatch: pytest.MonkeyPatch, progress: float, strays: int, early_end: bool
     ):
-        protocol = method(trust=0.0)
+        protocol, data = method(trust=0.0, early_end=early_end), source(VIEWS)
         stage = protocol.stages()[3]
         assert stage.begin is not None
         assert stage.prepare is not None
-        begun = stage.begin(source(VIEWS), seeded())
+        begun = stage.begin(data, seeded())
+        known = infer_all(protocol, data).log_proba.argmax(1)
 
         def labels(log_p: torch.Tensor, mass: float) -> PotLabels:
-            hard = log_p.argmax(1)
-            hard[:strays] = (hard[:strays] + 1) % K
+            hard = known.clone()
+            if strays or mass < 1:  # with a part of the mass they never agree
+                hard[:1] = (hard[:1] + 1) % K
             return PotLabels(functional.one_hot(hard, K).to(log_p), hard, torch.zeros(K))
 
         monkeypatch.setattr(protocol, "_pot_labels", labels)
-        context = stage.prepare(source(VIEWS), seeded(), progress, begun)
-        assert (context is False) is (progress > 0 and strays == 0)
+        protocol.train()
+        context = stage.prepare(data, seeded(), progress, begun)
+        assert (context is False) is (early_end and progress > 0 and strays == 0)
         assert protocol.training
 
     @pytest.mark.parametrize("progress", [0.0, 0.5])

@@ -54,6 +54,7 @@ CHOICES: dict[str, dict[str, Any]] = {
     "no class-level loss": {"class_weight": 0.0},
     "no rebalancing": {"rebalance": False},
     "one round": {"rounds": 1},
+    "rounds of full length": {"early_end": False},
     "rate 1e-3 in stage 3": {"rebalance_rate": 1e-3},
     "structure loss": {"structure_weight": 1.0},
 }
@@ -140,8 +141,7 @@ def maps(unit: Unit, config: Fields) -> Record:
     features: dict[str, Features] = {"views": np.hstack(raw)}
 
     def look(method: Protocol, source: Source, epoch: Epoch) -> None:
-        if (epoch.stage, epoch.epoch + 1) in ((stage.name, stage.epochs) for stage in method.stages()):
-            features[epoch.stage] = infer_all(method, source).embedding.numpy()
+        features[epoch.stage] = infer_all(method, source).embedding.numpy()  # those of its last epoch stay
 
     watch(views, len(np.unique(truth)), unit.seed, config, look)
     shown = np.random.default_rng(unit.seed).permutation(len(views))[:MOST_POINTS]

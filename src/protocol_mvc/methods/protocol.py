@@ -38,8 +38,7 @@ class Protocol(nn.Module):
         super().__init__()
         if config.most_rows is not None and config.most_rows < n_clusters:
             raise ValueError(f"most_rows must be at least n_clusters ({n_clusters}), got {config.most_rows}")
-        self.config = config
-        self.n_clusters, self.n_views = n_clusters, len(dims)
+        self.config, self.n_clusters, self.n_views = config, n_clusters, len(dims)
         self.network = MultiViewNetwork(
             dims,
             n_clusters,
@@ -65,8 +64,8 @@ class Protocol(nn.Module):
             align._replace(begin=differ),
             *(self._round(number) for number in range(c.rounds)),
         ]
-        stages = [stage._replace(most_rows=c.most_rows) for stage in stages]
-        return [*stages, Stage("read out", begin=self.read_out)]
+        bounded = (stage._replace(most_rows=c.most_rows) for stage in stages)
+        return [*bounded, Stage("read out", begin=self.read_out)]
 
     def _round(self, number: int) -> Stage:
         """Stage 3; the mass grows in the first round (Eq. 16) and stays at its end in the following ones."""
@@ -78,7 +77,8 @@ class Protocol(nn.Module):
             if perceived is not None and progress < c.trust:
                 return self._trusted(perceived)
             mass = ramp(progress, c.mass_start, c.mass_end) if number == 0 else c.mass_end
-            return self.label(source, generator, mass, progress > 0) if c.label_scope == "all" else mass
+            may_end = c.early_end and progress > 0
+            return self.label(source, generator, mass, may_end) if c.label_scope == "all" else mass
 
         name = f"rebalance {number + 1}" if c.rounds > 1 else "rebalance"
         begin = partial(self.perceive, number=number)
@@ -145,15 +145,14 @@ class Protocol(nn.Module):
             self.prior.fill_(1 / self.n_clusters)
             return None
         h, log_proba = infer_all(self, source)
-        untrained = number == 0 and not self.aligned
-        x = (self._codes(source) if untrained else h).numpy()
+        x = (h if number > 0 or self.aligned else self._codes(source)).numpy()  # H, once it is trained
         seed = draw_seed(generator)
         if self.twins:
             found = assignment.perceive(x, self.n_clusters, seed, self.n_views)
         else:
             found = self._explain_views(source, x, seed, number)
         label = first(torch.from_numpy(found))
-        if number > 0 and self._known(label, log_proba):
+        if number > 0 and self._known(label, log_proba.argmax(1)):
             return False
         member = functional.one_hot(label, self.n_clusters).to(h)  # (n, k)
         self.prior.copy_((member.sum(0) + 1) / (member.sum() + self.n_clusters))
@@ -171,8 +170,8 @@ class Protocol(nn.Module):
         self, source: Source, x: assignment.Features, seed: int, number: int = 0
     ) -> assignment.Labels:
         """The assignment that explains best what views of different items have in common."""
-        features = np.split(x, self.n_views, axis=1)
         rows, views = source.some(cooccurrence.MOST_ROWS, seed)
+        features = np.split(x, self.n_views, axis=1)
         every = (features, views, source.views.mask, rows, self.n_clusters, seed)
         return cooccurrence.perceive(*every, plain=number == 0 or source.drawn_anew)
 
@@ -184,23 +183,26 @@ class Protocol(nn.Module):
         center = (z * here).sum(0) / here.sum(0).clamp_min(1)
         return functional.normalize((z - center) * here, dim=2).flatten(1)
 
-    def _known(self, label: Tensor, log_proba: Tensor) -> bool:
-        """Whether this is what is predicted already, so that there is nothing to learn."""
-        given = (label.cpu().numpy(), log_proba.argmax(1).cpu().numpy(), self.n_clusters)
-        return bool(first(torch.tensor(assignment.settled(*given))))
+    def _known(self, label: Tensor, said: Tensor) -> bool:
+        """Whether an assignment is what the classifier says already, so that there is nothing to learn."""
+        same = assignment.settled(label.cpu().numpy(), said.cpu().numpy(), self.n_clusters)
+        return bool(first(torch.tensor(same)))
 
     @torch.no_grad()
-    def label(self, source: Source, generator: torch.Generator, mass: float, begun: bool = False) -> Labels:
-        """POT labels of all samples; False, once a round has begun, if they are what is predicted already."""
+    def label(self, source: Source, generator: torch.Generator, mass: float, may_end: bool = False) -> Labels:
+        """POT labels of all samples; False to end a round, if those of the whole mass are known already."""
         self.eval()
         log_p = self.prior.new_empty(len(source), self.n_clusters)
+        said = torch.empty(len(source), dtype=torch.int64)
         for batch in source.shuffled(generator):  # the consensus needs company as mixed as in training
             whole, codes = losses.together(batch, self.network.encode(batch.views))
             fused = self.network.fuse(codes.z, whole.present)
             log_p[whole.rows] = losses.log_mixed(self.config.mix, whole, codes, fused)
+            said[whole.rows] = log_mean(codes.logits, whole.present).argmax(1).cpu()
         self.train()
-        labels = self._pot_labels(log_p, mass)
-        return False if begun and self._known(labels.hard, log_p) else labels
+        if may_end and self._known(self._pot_labels(log_p, self.config.mass_end).hard, said):
+            return False
+        return self._pot_labels(log_p, mass)
 
     @torch.no_grad()
     def read_out(self, source: Source, generator: torch.Generator) -> None:

@@ -10,7 +10,7 @@ from protocol_mvc.methods.base import Count, Fraction, MethodConfig, NotNegative
 class ProtocolConfig(MethodConfig):
     """Every choice of the method; the defaults are the default preset."""
 
-    before: ClassVar = {"attention": None}
+    before: ClassVar = {"attention": None, "early_end": False}
 
     hidden: tuple[Width, ...] = (500, 500)  #: encoder layers between input and latent
     latent: Width = 256  #: of Z^v, S^v and U
@@ -27,7 +27,8 @@ class ProtocolConfig(MethodConfig):
     twins_length: Count = 60  #: epochs of reconstruction alone, in place of both; see `align_twins`
     align_twins: bool = False  #: also where the views show the same items; see `pairing`
     rounds: Count = 2  #: of perceiving and rebalancing
-    rebalance_length: Count = 10  #: epochs of each round, which may end sooner
+    rebalance_length: Count = 10  #: epochs of each round
+    early_end: bool = True  #: of a round, as soon as `predict` says what the transport says; not with batches
     reconstruct_steps: Width = 8  #: least in an epoch of reconstruction, which sees small data several times
     most_steps: Width | None = 16  #: in an epoch of stages 1 and 2, which then sees a part of large data
     most_rebalance_steps: Width | None = 64  #: in an epoch of stage 3, which must learn the rare groups
@@ -86,6 +87,7 @@ PRESETS = {
         twins_length=30,  # of no effect, since twins are aligned; as its records have it
         rounds=1,
         rebalance_length=100,
+        early_end=False,
         reconstruct_steps=1,
         most_steps=None,
         most_rebalance_steps=None,
