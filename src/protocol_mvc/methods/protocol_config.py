@@ -28,7 +28,7 @@ class ProtocolConfig(MethodConfig):
     align_twins: bool = False  #: also where the views show the same items; see `pairing`
     rounds: Count = 2  #: of perceiving and rebalancing
     rebalance_length: Count = 10  #: epochs of each round
-    early_end: bool = True  #: of a round, as soon as `predict` says what the transport says; not with batches
+    early_end: bool = True  #: of a round, once the classifier says what the transport of all says
     reconstruct_steps: Width = 8  #: least in an epoch of reconstruction, which sees small data several times
     most_steps: Width | None = 16  #: in an epoch of stages 1 and 2, which then sees a part of large data
     most_rebalance_steps: Width | None = 64  #: in an epoch of stage 3, which must learn the rare groups
