@@ -299,6 +299,19 @@ def test_the_data_speak_for_groups_of_which_nothing_was_learned():
     every = (noise, [a[rows], b[rows]], mask, rows, 3, 0)
     assert adjusted_rand_score(truth, perceive(*every)) > 0.95
     assert adjusted_rand_score(truth, perceive(*every, plain=False)) < 0.8  # mends what it can by the data
+    assert adjusted_rand_score(truth, perceive(*every, plain=False, known=truth)) == 1
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_what_is_known_wrongly_does_no_harm(seed: int):
+    views, _, truth = looks(seed=seed)
+    every = (views, views, everywhere(views), np.arange(len(truth)), 4, 0)
+    wrong = np.random.default_rng(seed).integers(0, 4, len(truth))
+    assert adjusted_rand_score(truth, perceive(*every, known=wrong)) > 0.95
+    as_good = np.where(
+        np.arange(len(truth)) == 0, (truth + 1) % 4, truth
+    )  # but for one sample, which is chance
+    np.testing.assert_array_equal(perceive(*every, known=as_good), as_good)
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -15,11 +15,9 @@ from scipy.sparse import csr_array
 from scipy.special import logsumexp, xlogy
 
 from protocol_mvc import assignment
+from protocol_mvc.assignment import Features, Labels
 
-Features = npt.NDArray[np.floating]
-Labels = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
-
 MOST_ROWS = 20000  # that tell how words go together
 WORDS_PER_CLUSTER = 12  # of the data
 ROWS_PER_WORD = 5  # at least, on average
@@ -27,6 +25,7 @@ WORDS_OF_FEATURES = (4, 8, 12)  # per cluster; each gives explanations of its ow
 SMOOTHING = 0.1  # of every count of words
 MOST_STEPS, TOLERANCE = 100, 1e-6  # of expectation maximisation, in nats a sample
 MOST_MENDS, MOST_JOINS = 10, 20  # joins of two clusters are tried after a cut
+DOUBT = 2  # times chance, beyond which what is known is doubted: the likeliest of many owes more to chance
 LOST = 0.01  # part of the features that suggestions go without
 
 
@@ -39,6 +38,7 @@ def perceive(
     seed: int,
     *,
     plain: bool = True,
+    known: Labels | None = None,
 ) -> Labels:
     """The assignment, of those that features and data suggest, that makes the words of the data most likely.
 
@@ -52,6 +52,7 @@ def perceive(
         n_clusters: number of clusters.
         seed: of the suggestions.
         plain: whether the data suggest assignments as well, if they are of all samples.
+        known: an assignment that stays, unless another is likelier by far.
     """
     views = assignment.components(views, mask[rows], seed)
     shown = words(views, mask[rows], WORDS_PER_CLUSTER * n_clusters, seed)
@@ -65,7 +66,10 @@ def perceive(
             found.extend(assignment.candidates(_whole(views), n_clusters, seed, lost=LOST))
     found = assignment.supported(found, n_clusters)
     value = np.array([likelihood(shown, labels[rows], n_clusters) for labels in found])
-    best = assignment.most_agreed(found, value >= value.max() - _chance(len(rows)))
+    likeliest, chance = value.max(), _chance(len(rows))
+    if known is not None and likelihood(shown, known[rows], n_clusters) >= likeliest - DOUBT * chance:
+        return known
+    best = assignment.most_agreed(found, value >= likeliest - chance)
     return mended(best, looks, shown, rows, n_clusters, seed)
 
 
@@ -108,10 +112,8 @@ def mended(
     """
     value = likelihood(shown, labels[rows], n_clusters)
     for _ in range(MOST_MENDS):
-        options = [
-            (*_best_join(shown, cut[rows], n_clusters + 1), cut)
-            for cut in _cuts(labels, looks, n_clusters, seed)
-        ]
+        cuts = _cuts(labels, looks, n_clusters, seed)
+        options = [(*_best_join(shown, cut[rows], n_clusters + 1), cut) for cut in cuts]
         reached, i, j, cut = max(options, key=lambda option: option[0], default=(-np.inf, 0, 0, labels))
         if reached < value + _chance(len(rows)):
             break

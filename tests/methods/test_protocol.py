@@ -452,6 +452,26 @@ class TestPerceived:
         torch.testing.assert_close(protocol.prior, (sizes + 1) / (90 + K))
         torch.testing.assert_close(labels.log_frequency, protocol.prior.log())
 
+    @pytest.mark.parametrize("anew", [False, True])
+    @pytest.mark.parametrize("number", [0, 1])
+    def test_of_samples_drawn_anew_a_later_round_hears_the_classifier(
+        self, monkeypatch: pytest.MonkeyPatch, number: int, anew: bool
+    ):
+        protocol, data, heard = method().requires_grad_(False), source(VIEWS), list[Any]()
+        data.drawn_anew = anew
+        said = infer_all(protocol, data).log_proba.argmax(1).numpy()
+
+        def perceive(*given: Any, plain: bool, known: Any) -> assignment.Labels:
+            heard.extend([plain, known])
+            return said
+
+        monkeypatch.setattr(cooccurrence, "perceive", perceive)
+        assert (protocol.perceive(data, seeded(), number) is False) is (number == 1)
+        plain, known = heard
+        assert plain is (number == 0 or anew)
+        assert (known is None) is not (number == 1 and anew)
+        assert known is None or (known == said).all()
+
     def test_prototypes_are_the_means_of_the_features_even_where_codes_were_trusted(self):
         protocol, data = method(), source(VIEWS)
         protocol.twins.fill_(True)

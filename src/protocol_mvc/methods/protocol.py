@@ -150,7 +150,7 @@ class Protocol(nn.Module):
         if self.twins:
             found = assignment.perceive(x, self.n_clusters, seed, self.n_views)
         else:
-            found = self._explain_views(source, x, seed, number)
+            found = self._explain_views(source, x, seed, log_proba.argmax(1).numpy() if number else None)
         label = first(torch.from_numpy(found))
         if number > 0 and self._known(label, log_proba.argmax(1)):
             return False
@@ -167,13 +167,13 @@ class Protocol(nn.Module):
         return PotLabels(member, label, self.prior.log())
 
     def _explain_views(
-        self, source: Source, x: assignment.Features, seed: int, number: int = 0
+        self, source: Source, x: assignment.Features, seed: int, said: assignment.Labels | None = None
     ) -> assignment.Labels:
         """The assignment that explains best what views of different items have in common."""
         rows, views = source.some(cooccurrence.MOST_ROWS, seed)
-        features = np.split(x, self.n_views, axis=1)
-        every = (features, views, source.views.mask, rows, self.n_clusters, seed)
-        return cooccurrence.perceive(*every, plain=number == 0 or source.drawn_anew)
+        every = (np.split(x, self.n_views, axis=1), views, source.views.mask, rows, self.n_clusters, seed)
+        known = said if source.drawn_anew else None  # what was learned of other samples
+        return cooccurrence.perceive(*every, plain=said is None or source.drawn_anew, known=known)
 
     def _codes(self, source: Source) -> Tensor:
         """The Z^v (n, V latent) of all samples, centred and of unit norm; an absent view is all zeros."""
