@@ -26,7 +26,7 @@ SMALL: dict[str, Any] = {
     "twins_length": 1,
     "rebalance_length": 2,
 }
-TINY = ProtocolConfig(**SMALL, rounds=1)
+TINY = ProtocolConfig(**SMALL, rounds=1, early_end=False)  # as many epochs on every machine
 TINY_PAPER = PRESETS["paper"].model_copy(update=SMALL)
 
 

@@ -88,7 +88,10 @@ def test_a_fit_goes_on_to_the_same_bits_from_every_epoch(
 
 @pytest.mark.parametrize("epochs", range(1 + 2 * 2))
 def test_views_of_the_same_items_go_on_too(tmp_path: Path, epochs: int):
-    views, params = twins((40, 20, 10)), {"config": CONFIG.model_copy(update={"align_twins": False})}
+    views, params = (
+        twins((40, 20, 10)),
+        {"config": CONFIG.model_copy(update={"align_twins": False, "early_end": False})},
+    )
     stopped(tmp_path, epochs, views, **params)
     found = estimator(**params).fit(views, checkpoint=tmp_path)
     assert same(estimator(**params).fit(views), found)

@@ -9,7 +9,7 @@ from protocol_mvc.bench.methods import CONFIGS, config_of
 from protocol_mvc.bench.records import Record
 from protocol_mvc.report import COLUMNS
 
-QUICK = SMALL | {"rounds": 1}  # changes that make a fit take a moment
+QUICK = SMALL | {"rounds": 1, "early_end": False}  # changes that make a fit take a moment
 SCORES = (*COLUMNS, "head", "medium")
 
 

@@ -131,7 +131,7 @@ def test_a_method_stopped_after_alignment_is_the_base_of_the_ablation():
 def test_there_is_a_map_of_the_views_and_after_every_stage(monkeypatch, fit, early: bool):
     monkeypatch.setattr(studies, "MOST_POINTS", 30)
     monkeypatch.setattr(assignment, "settled", lambda *given: early)
-    found = studies.maps(UNIT, CONFIG)
+    found = studies.maps(UNIT, {**CONFIG, "early_end": early})
     stages = list(dict.fromkeys(row["stage"] for row in fit.history_))
     assert list(found["maps"]) == list(found["separation"]) == ["views", *stages]
     assert {np.shape(points) for points in found["maps"].values()} == {(30, 2)}

@@ -566,7 +566,7 @@ class TestEnd:
     @pytest.mark.parametrize("progress", [0.0, 0.5])
     def test_what_is_perceived_is_learned_to_the_end(self, monkeypatch: pytest.MonkeyPatch, progress: float):
         monkeypatch.setattr(assignment, "settled", lambda *given: True)
-        stage = method(trust=0.6).stages()[3]
+        stage = method(trust=0.6, early_end=True).stages()[3]
         assert stage.begin is not None
         assert stage.prepare is not None
         begun = stage.begin(source(VIEWS), seeded())
