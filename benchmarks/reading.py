@@ -15,9 +15,9 @@ import pandas as pd
 import typer
 from scipy.io import savemat
 
-from protocol_mvc.bench import provenance
-from protocol_mvc.bench.records import append, now
-from protocol_mvc.formats import read
+from benchmarks import provenance
+from benchmarks.records import append, now
+from protocol_mvc.io import read_views
 
 RESULTS = Path(__file__).parent / "results" / "reading.jsonl"
 COLUMNS = 128
@@ -49,7 +49,7 @@ def seconds(path: Path, guarded: bool) -> float:
     times = []
     for _ in range(REPEATS):
         started = time.perf_counter()
-        read(path, guarded=guarded)
+        read_views(path, guarded=guarded)
         times.append(time.perf_counter() - started)
     return round(min(times), 4)
 

@@ -19,12 +19,12 @@ import numpy as np
 import typer
 from numpy.lib.format import open_memmap
 
-from protocol_mvc import PROTOCOL, formats
-from protocol_mvc.bench import provenance
-from protocol_mvc.bench.records import append, now
-from protocol_mvc.commands.cost import cost
-from protocol_mvc.data import Views, data_hash, fit_scalings
-from protocol_mvc.metrics import correct, scores
+from benchmarks import provenance
+from benchmarks.records import append, now
+from protocol_mvc import PROTOCOL, io
+from protocol_mvc.cli.cost import cost
+from protocol_mvc.data import Views, data_hash, fit_scalers
+from protocol_mvc.evaluation.metrics import all_scores, is_correct
 
 RESULTS = Path(__file__).parent / "results" / "scale.jsonl"
 VIEWS, FEATURES, CLASSES, RATIO, APART = 2, 128, 20, 0.01, 0.5
@@ -70,7 +70,7 @@ class Peak(threading.Thread):
 
 def recalls(truth: np.ndarray, labels: np.ndarray) -> list[float]:
     """Of every class, from the largest to the smallest, under the best matching of clusters."""
-    right = correct(truth, labels)
+    right = is_correct(truth, labels)
     return [round(float(right[truth == c].mean()), 4) for c in range(CLASSES)]
 
 
@@ -93,9 +93,9 @@ def stages(model: PROTOCOL) -> dict[str, float]:
 def measure(folder: Path, mapped: bool, most_rows: int | None) -> None:
     """Fit the samples of a folder and write a record."""
     passes: dict[str, float] = {}
-    views, truth, _ = timed(passes, "read and check", lambda: formats.read(folder))
+    views, truth, _ = timed(passes, "read and check", lambda: io.read_views(folder))
     if not mapped:
-        views = Views(tuple(np.array(x) for x in views.arrays), views.names, views.ids, views.mask)
+        views = Views(tuple(np.array(x) for x in views.arrays), views.names, views.sample_ids, views.mask)
     changes = {} if most_rows is None else {"config__most_rows": most_rows}
     model = PROTOCOL(CLASSES, random_state=0, verbose=1).set_params(**changes)
     peak, started = Peak(), time.perf_counter()
@@ -106,7 +106,7 @@ def measure(folder: Path, mapped: bool, most_rows: int | None) -> None:
     peak.join()
     assert truth is not None
     expected = cost(views, model)
-    timed(passes, "scale", lambda: fit_scalings(views))
+    timed(passes, "scale", lambda: fit_scalers(views))
     digest = timed(passes, "hash", lambda: data_hash(views))
     timed(passes, "predict", lambda: model.predict(views))
     record = {
@@ -116,8 +116,8 @@ def measure(folder: Path, mapped: bool, most_rows: int | None) -> None:
         "most_rows": model.get_params()["config__most_rows"],
         "seed": 0,
         "data_hash": digest,
-        "data_bytes": 4 * len(views) * sum(views.dims),
-        "weights_bytes": sum(p.numel() * p.element_size() for p in model.method_.parameters()),
+        "data_bytes": 4 * len(views) * sum(views.n_features),
+        "weights_bytes": sum(p.numel() * p.element_size() for p in model.module_.parameters()),
         "before_bytes": peak.before,
         "peak_bytes": peak.most,
         "seconds": round(seconds, 1),
@@ -125,7 +125,7 @@ def measure(folder: Path, mapped: bool, most_rows: int | None) -> None:
         "expected_bytes": expected.n_bytes,
         "passes": passes,
         "stages": stages(model),
-        "scores": scores(truth, model.labels_),
+        "scores": all_scores(truth, model.labels_),
         "recalls": recalls(truth, model.labels_),
         **provenance(),
         "ended": now(),

@@ -19,14 +19,15 @@ from torch.optim import Adam
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.data import DataLoader
 
+from benchmarks import provenance
+from benchmarks.records import append, now
 from protocol_mvc import PROTOCOL
-from protocol_mvc.bench import provenance
-from protocol_mvc.bench.records import append, now
-from protocol_mvc.data import data_hash, load
+from protocol_mvc.data import data_hash
 from protocol_mvc.data.batches import Batch, Source
+from protocol_mvc.io.datasets import load_dataset
 from protocol_mvc.methods.base import infer_all, reconstruction
-from protocol_mvc.stages import Stage
-from protocol_mvc.training import train
+from protocol_mvc.training.loop import train
+from protocol_mvc.training.stage import Stage
 
 RESULTS = Path(__file__).parent / "results" / "throughput.jsonl"
 STAGES = ("reconstruct", "align", "rebalance")
@@ -163,7 +164,7 @@ def our_epochs(method: Any, source: Source, name: str, epochs: int) -> float:
 
 def main(repeats: int = 15, epochs: int = 3) -> None:
     """Measure the default preset beside matrix products, and epochs of both presets."""
-    views, _ = load("hdigit", ratio=0.1)
+    views, _ = load_dataset("hdigit", imbalance_ratio=0.1)
     shared = {**provenance(), "seed": 0, "data_hash": data_hash(views), "samples": len(views)}
     whole = {"config__early_end": False}  # or there may be no epoch of stage 3 with a transport
     set_up = {

@@ -25,9 +25,9 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from protocol_mvc.bench import provenance
-from protocol_mvc.data import load
-from protocol_mvc.estimator import PROTOCOL
+from benchmarks import provenance
+from protocol_mvc.estimators.clusterers import PROTOCOL
+from protocol_mvc.io.datasets import load_dataset
 from protocol_mvc.transport import solve
 
 RESULTS = Path(__file__).parent / "results" / "transport.jsonl"
@@ -120,8 +120,8 @@ def grid() -> None:
                 row: Row = {"n": n, "k": k, "kl_weight": beta, "mass": mass}
                 for method in ("newton", "anderson"):
                     arguments: Row = {"mass": mass, "kl_weight": beta, "epsilon": EPSILON, "method": method}
-                    seconds, result = timed(partial(solve, log_p, tolerance=TOLERANCE, **arguments))
-                    row |= {f"{method} passes": result.passes, f"{method} s": seconds}
+                    seconds, result = timed(partial(solve, log_p, tol=TOLERANCE, **arguments))
+                    row |= {f"{method} passes": result.n_iter, f"{method} s": seconds}
                     row |= {f"{method} residual": result.residual, f"{method} gap": result.gap}
                 yield row
 
@@ -135,9 +135,9 @@ def rivals(n: int = 100_000, k: int = 100) -> None:
 
     def rows() -> Iterator[Row]:
         for mass in (0.5, 1.0):
-            seconds, result = timed(partial(solve, log_p, mass=mass, epsilon=EPSILON, tolerance=TOLERANCE))
+            seconds, result = timed(partial(solve, log_p, mass=mass, epsilon=EPSILON, tol=TOLERANCE))
             ours = {"n": n, "k": k, "mass": mass, "solver": "newton", "seconds": seconds}
-            yield {**ours, "residual": result.residual, "passes": result.passes, "times ours": 1.0}
+            yield {**ours, "residual": result.residual, "passes": result.n_iter, "times ours": 1.0}
             for name, run in RIVALS[mass].items():
                 slow, (error, passes) = timed(partial(run, log_p))
                 row = {"n": n, "k": k, "mass": mass, "solver": name, "seconds": slow, "residual": error}
@@ -162,8 +162,8 @@ RIVALS: dict[float, dict[str, Callable[[torch.Tensor], tuple[float, int]]]] = {
 
 
 def _ours(log_p: torch.Tensor, method: str) -> tuple[float, int]:
-    result = solve(log_p, mass=0.5, epsilon=EPSILON, tolerance=TOLERANCE, method=method)
-    return result.residual, result.passes
+    result = solve(log_p, mass=0.5, epsilon=EPSILON, tol=TOLERANCE, method=method)
+    return result.residual, result.n_iter
 
 
 @app.command()
@@ -173,7 +173,7 @@ def agreement() -> None:
     def rows() -> Iterator[Row]:
         log_p = long_tailed(8, 3)
         for mass, beta, epsilon in ((0.5, 1, 0.1), (0.1, 0.1, 0.1), (0.9, 10, 0.1), (0.3, 0.5, 0.05)):
-            result = solve(log_p, mass=mass, kl_weight=beta, epsilon=epsilon, tolerance=1e-13)
+            result = solve(log_p, mass=mass, prior_strength=beta, epsilon=epsilon, tol=1e-13)
             plan = by_cvxpy(log_p.numpy(), mass, beta, epsilon)
             value, own = objective_of(plan, log_p.numpy(), mass, beta, epsilon), result.plan(log_p).numpy()
             row: Row = {"with": "cvxpy", "mass": mass, "kl_weight": beta, "epsilon": epsilon}
@@ -185,13 +185,13 @@ def agreement() -> None:
                 np.full(300, 1 / 300), np.full(10, 0.1), -log_p.numpy(), 0.1, (math.inf, beta),
                 reg_type="entropy", numItermax=100_000, stopThr=1e-15,
             )  # fmt: skip
-            own = solve(log_p, kl_weight=beta, tolerance=1e-13).plan(log_p).numpy()
+            own = solve(log_p, prior_strength=beta, tol=1e-13).plan(log_p).numpy()
             row = {"with": "POT unbalanced", "mass": 1.0, "kl_weight": beta, "epsilon": 0.1}
             yield {**row, "plan": float(np.abs(own - plan).max()), "objective": math.nan}
         cost = np.hstack([-log_p.numpy(), np.zeros((300, 1))])
         goal = np.array([0.05] * 10 + [0.5])
         plan = ot.sinkhorn(np.full(300, 1 / 300), goal, cost, 0.1, numItermax=100_000, stopThr=1e-15)
-        own = solve(log_p, mass=0.5, kl_weight=math.inf, tolerance=1e-13).plan(log_p).numpy()
+        own = solve(log_p, mass=0.5, prior_strength=math.inf, tol=1e-13).plan(log_p).numpy()
         row = {"with": "POT balanced", "mass": 0.5, "kl_weight": math.inf, "epsilon": 0.1}
         yield {**row, "plan": float(np.abs(own - plan[:, :-1]).max()), "objective": math.nan}
 
@@ -235,7 +235,7 @@ def random_problems(count: int = 10_000, seed: int = 0) -> None:
             wrong = abs(float(plan.sum()) - arguments["mass"]) > 1e-6
             failures += not bool(torch.isfinite(plan).all()) or (wrong and result.converged)
             unconverged += not result.converged
-            passes.append(result.passes)
+            passes.append(result.n_iter)
         except Exception as error:  # noqa: BLE001 (counting them is the purpose)
             failures += 1
             typer.echo(f"{arguments}: {error!r}", err=True)
@@ -288,8 +288,8 @@ def one_memmap(path: Path) -> None:
     log_p = np.load(path, mmap_mode="r")
     solve(log_p[:1000], mass=0.5)  # load all libraries before the baseline is read
     with Peak() as peak:
-        seconds, result = timed(lambda: solve(log_p, mass=0.5, epsilon=EPSILON, tolerance=TOLERANCE))
-    row = {"n": len(log_p), "k": log_p.shape[1], "passes": result.passes, "seconds": seconds}
+        seconds, result = timed(lambda: solve(log_p, mass=0.5, epsilon=EPSILON, tol=TOLERANCE))
+    row = {"n": len(log_p), "k": log_p.shape[1], "passes": result.n_iter, "seconds": seconds}
     row |= {"residual": result.residual, "ns per row": 1e9 * seconds / len(log_p)}
     typer.echo(json.dumps(row | {"extra MB": peak.extra / 1024, "file MB": log_p.nbytes / 2**20}))
 
@@ -321,7 +321,7 @@ class Peak:
 @app.command()
 def epoch() -> None:
     """The share of the transport in a training epoch on Hdigit at R = 0.1, solved over all samples."""
-    views, _ = load("hdigit", ratio=0.1, seed=0)
+    views, _ = load_dataset("hdigit", imbalance_ratio=0.1, random_state=0)
     model = PROTOCOL(10, random_state=0).set_params(config__reconstruct_length=2, config__align_length=2)
     model.set_params(config__early_end=False).fit(views)
     last = [row["seconds"] for row in model.history_ if row["stage"].startswith("rebalance")]

@@ -16,9 +16,9 @@ from sklearn.cluster import KMeans
 from sklearn.decomposition import PCA
 
 from protocol_mvc import PROTOCOL
-from protocol_mvc.formats import write_back
-from protocol_mvc.html_report import write_report
-from protocol_mvc.metrics import accuracy, group_recall, matched
+from protocol_mvc.evaluation.metrics import clustering_accuracy, group_recall, matched_counts
+from protocol_mvc.io import write_anndata
+from protocol_mvc.report import write_report
 
 try:
     import mudata
@@ -71,18 +71,20 @@ plain = KMeans(len(TYPES), n_init=10, random_state=0).fit_predict(both)
 
 # 3. This library takes the MuData as it is; cells without proteins are labelled by their RNA.
 keep = {"rna:X_pca": "none"}  # principal components are not to be scaled: the first ones tell most
-model = PROTOCOL(n_clusters=len(TYPES), views=["rna:X_pca", "prot"], scale=keep, random_state=0)
+model = PROTOCOL(n_clusters=len(TYPES), views=["rna:X_pca", "prot"], scaling=keep, random_state=0)
 model.set_params(config__hidden=(200,), config__latent=64, config__reconstruct_length=10)  # small and quick
 model.fit(cells)
 for name, labels in (("K-means", plain), ("PROTOCOL", model.labels_)):
     tail = group_recall(kind, labels).tail
-    print(f"{name:>10}: accuracy {accuracy(kind, labels):.3f}, recall of the rarest types {tail:.3f}")
-for name, hits, size in zip(np.unique(kind), *matched(kind, model.labels_)[:2], strict=True):
+    print(
+        f"{name:>10}: accuracy {clustering_accuracy(kind, labels):.3f}, recall of the rarest types {tail:.3f}"
+    )
+for name, hits, size in zip(np.unique(kind), *matched_counts(kind, model.labels_)[:2], strict=True):
     print(f"{name:>10}: {hits} of {size} cells found")
 
 # 4. The labels go into a copy of the file, for scanpy and muon to plot; all else in it stays as it was.
 results = (model.sample_ids_, model.labels_, model.predict_proba(cells), model.embedding_)
-write_back(out / "cells.h5mu", out / "clustered.h5mu", *results, {"seed": model.seed_}, overwrite=True)
+write_anndata(out / "cells.h5mu", out / "clustered.h5mu", *results, {"seed": model.seed_}, overwrite=True)
 print(mudata.read(out / "clustered.h5mu").obs[["cell_type", "protocol_mvc", "protocol_mvc_confidence"]])
 
 # 5. One page to look at and to pass on.

@@ -10,13 +10,13 @@ import sys
 from pathlib import Path
 
 import numpy as np
+from benchmarks import paper
 from sklearn.cluster import KMeans
 
 from protocol_mvc import PROTOCOL
-from protocol_mvc.bench import paper
-from protocol_mvc.data import load
-from protocol_mvc.html_report import write_report
-from protocol_mvc.metrics import matched, scores
+from protocol_mvc.evaluation.metrics import all_scores, matched_counts
+from protocol_mvc.io.datasets import load_dataset
+from protocol_mvc.report import write_report
 
 RATIO = 0.1  # smallest / largest class
 
@@ -26,7 +26,7 @@ out = parser.parse_args().out
 
 # 1. Two views of handwritten digits: MNIST (784 pixels) and USPS (256), different images of the same digit.
 try:
-    views, digit = load("hdigit", ratio=RATIO, seed=0)
+    views, digit = load_dataset("hdigit", imbalance_ratio=RATIO, random_state=0)
 except FileNotFoundError as error:
     print(error, file=sys.stderr)
     sys.exit(3)
@@ -42,11 +42,11 @@ model = PROTOCOL(n_clusters=10, random_state=0, verbose=1).fit(views)
 # 4. The paper has no recall of the rarest classes; ours is the mean of the three smallest.
 print(f"{'':22} ACC    NMI    PUR    tail")
 for name, labels in (("K-means", plain), ("PROTOCOL, this run", model.labels_)):
-    found = scores(digit, labels)
+    found = all_scores(digit, labels)
     print(f"{name:22}", "  ".join(f"{found[key]:.3f}" for key in ("acc", "nmi", "pur", "tail")))
 for name, numbers in paper.main("hdigit", RATIO).items():
     print(f"{name + ', paper':22}", "  ".join(f"{value:.3f}" for value in numbers))
-for name, hits, size in zip(range(10), *matched(digit, model.labels_)[:2], strict=True):
+for name, hits, size in zip(range(10), *matched_counts(digit, model.labels_)[:2], strict=True):
     print(f"digit {name}: {hits} of {size} found")
 
 # 5. One page to look at and to pass on.

@@ -14,8 +14,8 @@ from sklearn.cluster import KMeans
 from sklearn.impute import SimpleImputer
 
 from protocol_mvc import PROTOCOL
-from protocol_mvc.html_report import write_report
-from protocol_mvc.metrics import accuracy, group_recall, matched
+from protocol_mvc.evaluation.metrics import clustering_accuracy, group_recall, matched_counts
+from protocol_mvc.report import write_report
 
 TOPICS = ["news", "sport", "music", "food", "travel", "cars", "pets", "chess", "bees", "clocks"]
 SIZES = [240, 170, 120, 86, 61, 43, 31, 22, 16, 12]  # items of each topic: a long tail
@@ -42,7 +42,9 @@ def simulate(sizes, seed):
 def show(name, topic, labels):
     """How many items are right, and how many of the rarest third of the topics."""
     tail = group_recall(topic, labels).tail
-    print(f"{name:>10}: accuracy {accuracy(topic, labels):.3f}, recall of the rarest topics {tail:.3f}")
+    print(
+        f"{name:>10}: accuracy {clustering_accuracy(topic, labels):.3f}, recall of the rarest topics {tail:.3f}"
+    )
     return tail
 
 
@@ -65,7 +67,7 @@ model = PROTOCOL(n_clusters=len(TOPICS), random_state=0)
 model.set_params(config__reconstruct_length=10, config__twins_length=20)  # quick, for a first look
 model.fit(views)
 show("PROTOCOL", topic, model.labels_)
-for name, hits, size in zip(TOPICS, *matched(topic, model.labels_)[:2], strict=True):
+for name, hits, size in zip(TOPICS, *matched_counts(topic, model.labels_)[:2], strict=True):
     print(f"{name:>10}: {hits} of {size} found")
 
 # 4. Whom to ask about: the items that the model is least sure of.

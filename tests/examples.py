@@ -9,8 +9,8 @@ import torch
 
 from protocol_mvc import PROTOCOL, ProtocolConfig, as_views
 from protocol_mvc.data.batches import Source
-from protocol_mvc.data.scaling import fit_scalings
-from protocol_mvc.methods.protocol_config import PRESETS
+from protocol_mvc.data.scaling import fit_scalers
+from protocol_mvc.methods.protocol.config import PRESETS
 
 Floats = npt.NDArray[np.float64]
 Labels = npt.NDArray[np.int64]
@@ -74,7 +74,7 @@ def with_gaps(views: list[Floats], share: float = 0.3, seed: int = 0) -> list[Fl
 def source(X: Any, batch_size: int = 32, *, shared: bool = False) -> Source:
     """Batches of the data, scaled as the estimator does it."""
     views, device = as_views(X), torch.device("cpu")
-    return Source(views, fit_scalings(views), batch_size=batch_size, device=device, shared=shared)
+    return Source(views, fit_scalers(views), batch_size=batch_size, device=device, shared=shared)
 
 
 def seeded(seed: int = 0) -> torch.Generator:

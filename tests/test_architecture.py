@@ -182,7 +182,7 @@ def test_every_module_has_its_test_file(path: Path):
 @pytest.mark.parametrize(
     ("module", "source"),
     [
-        ("runtime", "import protocol_mvc.training"),
+        ("runtime", "import protocol_mvc.training.loop"),
         ("losses.contrastive", "from protocol_mvc.nn import heads"),
         ("losses.contrastive", "from ..transport.scaling import scaling"),
         ("losses.contrastive", "def f():\n    from sklearn.cluster import KMeans"),
@@ -191,15 +191,15 @@ def test_every_module_has_its_test_file(path: Path):
         ("transport.scaling", "import torch\ntorch.distributed.all_reduce(x)"),
         ("training", "from protocol_mvc.methods.base import Method"),
         ("training", "from . import checkpoint"),
-        ("pairing", "from protocol_mvc.assignment import perceive"),
+        ("pairing", "from protocol_mvc.partition.consensus import perceive"),
         ("methods.sem", "from protocol_mvc.methods.mflvc import MFLVC"),
         ("methods.sem", "from .mflvc import MFLVC"),
         ("methods.sem", "from . import METHODS"),
         ("methods.sem", "import protocol_mvc.methods"),
         ("estimator", "from protocol_mvc import PROTOCOL"),
-        ("clusterer", "from protocol_mvc.estimator import PROTOCOL"),
-        ("storage.reading", "from protocol_mvc.saving import save"),
-        ("report", "from protocol_mvc.cli import main"),
+        ("clusterer", "from protocol_mvc.estimators.clusterers import PROTOCOL"),
+        ("storage.reading", "from protocol_mvc.io.model import save"),
+        ("report", "from protocol_mvc.cli.main import main"),
     ],
 )
 def test_the_checker_sees_a_forbidden_import(module: str, source: str):
@@ -211,13 +211,16 @@ def test_the_checker_sees_a_forbidden_import(module: str, source: str):
     [
         ("losses.contrastive", "import math\nimport torch\nfrom torch.nn import functional as F"),
         ("transport.labels", "from .scaling import scaling\nfrom protocol_mvc.transport import scaling"),
-        ("data.datasets", "from .views import Views\nfrom protocol_mvc.runtime import rng"),
+        ("data.datasets", "from .views import Views\nfrom protocol_mvc.utils.runtime import rng"),
         ("assignment", "from sklearn.cluster import KMeans"),
         ("methods.sem", "from .base import Method\nfrom . import base\nfrom ..nn.heads import Head"),
         ("methods.comvc", "from .base_ddc import DdcMethod"),
         ("methods.sem", "from .sem_config import Config\nfrom protocol_mvc.methods.sem_config import X"),
         ("methods.__init__", "from .sem import SEM\nfrom protocol_mvc.methods.mflvc import MFLVC"),
-        ("cli", "from protocol_mvc import __version__\nfrom protocol_mvc.estimator import PROTOCOL"),
+        (
+            "cli",
+            "from protocol_mvc import __version__\nfrom protocol_mvc.estimators.clusterers import PROTOCOL",
+        ),
         ("__init__", "from .estimator import PROTOCOL\nfrom . import metrics"),
     ],
 )

@@ -89,7 +89,7 @@ def test_parameters_are_checked_in_fit(params, says: str):
 )
 def test_groups_of_columns_must_be_there(groups, says: str):
     with pytest.raises(ValueError, match=says):
-        tiny(views=groups).fit(A)
+        tiny(view_columns=groups).fit(A)
 
 
 @pytest.mark.parametrize(
@@ -166,7 +166,7 @@ def test_a_fit_that_fails_leaves_the_estimator_as_it_was(numbered, monkeypatch):
     def broken(*args):
         raise RuntimeError("out of luck")
 
-    monkeypatch.setattr("protocol_mvc.clusterer.train", broken)
+    monkeypatch.setattr("protocol_mvc.estimators.base.train", broken)
     for model in (fresh, fitted):
         with pytest.raises(RuntimeError, match="out of luck"):
             model.fit([B, A, A])

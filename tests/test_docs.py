@@ -16,15 +16,17 @@ import numpy as np
 import pandas as pd
 import pytest
 import typer
-from tests.commands.running import run
+from tests.cli.running import run
 from tests.examples import TINY, blobs
 
-from protocol_mvc import assignment, cli, estimator
-from protocol_mvc.assessment import DISSOLVED
+from protocol_mvc.cli import main
 from protocol_mvc.data import SCALINGS
-from protocol_mvc.html_report import facts, plane, tables
-from protocol_mvc.methods.protocol_config import PRESETS
-from protocol_mvc.metrics import accuracy
+from protocol_mvc.estimators import clusterers
+from protocol_mvc.evaluation.metrics import clustering_accuracy
+from protocol_mvc.evaluation.stability import DISSOLVED_JACCARD
+from protocol_mvc.methods.protocol.config import PRESETS
+from protocol_mvc.partition import consensus
+from protocol_mvc.report import facts, scatter, tables
 from protocol_mvc.transport import solver
 
 ROOT = Path(__file__).parents[1]
@@ -75,7 +77,7 @@ GIVEN: dict[str, Callable[[], Names]] = {
 def quickly(monkeypatch):
     """The default preset is one that fits in a moment, in Python and in the command."""
     monkeypatch.setitem(PRESETS, "default", TINY)
-    monkeypatch.setattr(assignment, "MICRO_PER_CLUSTER", (3,))
+    monkeypatch.setattr(consensus, "MICRO_PER_CLUSTER", (3,))
 
 
 @pytest.mark.parametrize("page", [name for name, text in TEXTS.items() if BLOCK.search(text)])
@@ -130,7 +132,7 @@ EXCEPTIONS = {"make": check_make, "pip": check_pip}
 @pytest.mark.parametrize("command", COMMANDS)
 def test_commands_within_sentences_are_understood(command: str):
     _, *words = shlex.split(command)
-    understood(typer.main.get_command(cli.app), words)
+    understood(typer.main.get_command(main.app), words)
 
 
 def understood(verb: Any, words: list[str]) -> None:
@@ -153,13 +155,13 @@ def test_links_lead_somewhere(page: str):
 def test_the_guide_states_the_limits_that_hold_and_knows_every_part_of_the_report():
     guide = " ".join(TEXTS["guide.md"].split())
     for sentence in (
-        f"clusters of fewer than {assignment.SUPPORT} samples",
-        f"below {DISSOLVED} it does not come back",
+        f"clusters of fewer than {consensus.MIN_CLUSTER_SIZE} samples",
+        f"below {DISSOLVED_JACCARD} it does not come back",
         f"if more than {100 * facts.UNCERTAIN:.0f} % of the samples",
-        f"at most {plane.MOST_POINTS:,} points",
+        f"at most {scatter.MOST_POINTS:,} points",
         f"the {tables.MOST_DOUBTS} samples in greatest doubt",
         f"a mean below {facts.DOUBTFUL}, or most of it below {facts.UNSURE}",
-        f"neighbour graphs ({assignment.MOST_ROWS} samples)",
+        f"neighbour graphs ({consensus.MAX_SAMPLES} samples)",
         f"`most_steps={PRESETS['default'].most_steps}`",
     ):
         assert sentence in guide
@@ -174,10 +176,10 @@ def test_the_readme_finds_the_rare_group():
     (code,) = [code for language, code in BLOCK.findall(TEXTS["README.md"]) if language == "python"]
     names: Names = {}
     run_python(code, names)
-    assert accuracy(names["kind"], names["labels"]) > 0.95
+    assert clustering_accuracy(names["kind"], names["labels"]) > 0.95
 
 
-@pytest.mark.parametrize("module", [estimator, solver], ids=lambda module: module.__name__)
+@pytest.mark.parametrize("module", [clusterers, solver], ids=lambda module: module.__name__)
 def test_the_examples_in_docstrings_run(module: ModuleType, quickly):
     result = doctest.testmod(module)
     assert result.attempted > 0

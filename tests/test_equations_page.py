@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from protocol_mvc.estimator import ESTIMATORS
-from protocol_mvc.methods.protocol_config import PRESETS, ProtocolConfig
+from protocol_mvc.estimators.clusterers import ESTIMATORS
+from protocol_mvc.methods.protocol.config import PRESETS, ProtocolConfig
 
 ROOT = Path(__file__).parents[1]
 EQUATIONS = (ROOT / "docs" / "equations.md").read_text()

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from protocol_mvc import PROTOCOL
-from protocol_mvc.data import available
+from protocol_mvc.io.datasets import available_datasets
 
 ROOT = Path(__file__).parents[1]
 NUMBERS = re.compile(r"^ *(.+): accuracy ([\d.]+), recall of the rarest \w+ ([\d.]+)$", re.MULTILINE)
@@ -41,7 +41,7 @@ def test_rare_topics_are_found_in_images_and_texts(tmp_path):
     assert tails["text only"] > tails["K-means"]
     assert len(groups) == 10
     assert result.stdout.count("unsure: item") == 5
-    assert PROTOCOL.load(tmp_path / "out" / "model").view_names_ == ("image", "text")
+    assert PROTOCOL.load(tmp_path / "out" / "model").view_names_in_ == ("image", "text")
     assert (tmp_path / "out" / "report.html").stat().st_size < 5e6
 
 
@@ -88,7 +88,7 @@ def test_without_the_data_the_digits_tell_where_to_put_them(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.skipif("hdigit" not in available(), reason="the data file is not here")
+@pytest.mark.skipif("hdigit" not in available_datasets(), reason="the data file is not here")
 def test_the_rare_digits_are_found(tmp_path):
     result = run("hdigit", tmp_path)
     assert result.returncode == 0, result.stderr

@@ -1,24 +1,31 @@
-"""Clustering of several views whose groups are of very unequal size."""
+"""Multi-view clustering for groups of very unequal size.
 
-from protocol_mvc.assessment import Stability, stability
-from protocol_mvc.assignment import ClusterWarning
-from protocol_mvc.data.views import Views, as_views
-from protocol_mvc.estimator import (
-    ARDMVC,
-    CSOT,
-    DSIMVC,
-    MFLVC,
-    PROTOCOL,
-    SEM,
-    AECoDDC,
-    CoMVC,
-    GCFAggMVC,
-    SiMVC,
-    load_model,
-)
-from protocol_mvc.methods.protocol_config import ProtocolConfig
-from protocol_mvc.robustness import Attacked, attack
-from protocol_mvc.storage import ModelFileError
+The public names are imported on first use, so that ``import protocol_mvc`` and the command's ``--help`` do not
+load torch or scikit-learn.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from protocol_mvc import exceptions
+    from protocol_mvc.data.views import Views, as_views
+    from protocol_mvc.estimators.clusterers import (
+        ARDMVC,
+        CSOT,
+        DSIMVC,
+        MFLVC,
+        PROTOCOL,
+        SEM,
+        AECoDDC,
+        CoMVC,
+        GCFAggMVC,
+        SiMVC,
+        load_model,
+    )
+    from protocol_mvc.evaluation.robustness import AttackResult, pgd_attack
+    from protocol_mvc.evaluation.stability import Stability, stability
+    from protocol_mvc.methods.protocol.config import ProtocolConfig
 
 __all__ = [
     "ARDMVC",
@@ -28,18 +35,42 @@ __all__ = [
     "PROTOCOL",
     "SEM",
     "AECoDDC",
-    "Attacked",
-    "ClusterWarning",
+    "AttackResult",
     "CoMVC",
     "GCFAggMVC",
-    "ModelFileError",
     "ProtocolConfig",
     "SiMVC",
     "Stability",
     "Views",
     "as_views",
-    "attack",
+    "exceptions",
     "load_model",
+    "pgd_attack",
     "stability",
 ]
 __version__ = "0.1.0"
+
+_MODULES = {
+    "AttackResult": "evaluation.robustness",
+    "ProtocolConfig": "methods.protocol.config",
+    "Stability": "evaluation.stability",
+    "Views": "data.views",
+    "as_views": "data.views",
+    "pgd_attack": "evaluation.robustness",
+    "stability": "evaluation.stability",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name on first use (PEP 562)."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name == "exceptions":
+        return import_module(f"{__name__}.exceptions")
+    module = import_module(f"{__name__}.{_MODULES.get(name, 'estimators.clusterers')}")
+    return getattr(module, name)
+
+
+def __dir__() -> list[str]:
+    """List the public names."""
+    return sorted([*globals(), *__all__])

@@ -1,5 +1,5 @@
 """`python -m protocol_mvc` is the command."""
 
-from protocol_mvc.cli import main
+from protocol_mvc.cli.main import main
 
 main()

@@ -27,7 +27,7 @@ def test_the_order_of_rows_is_free(order, kept):
     first, second = frame(list(range(6))), frame(list(range(6))).loc[sorted(kept)]
     shuffled = second.loc[[i for i in order if i in kept]]
     one, two = as_views([first, second]), as_views([first, shuffled])
-    assert one.ids.tolist() == two.ids.tolist()
+    assert one.sample_ids.tolist() == two.sample_ids.tolist()
     np.testing.assert_array_equal(one.mask, two.mask)
     np.testing.assert_array_equal(np.asarray(one), np.asarray(two))
 
@@ -50,7 +50,7 @@ def test_sparse_frames_stay_sparse_and_know_what_is_missing():
     views = as_views({"s": sparse, "d": frame(["c", "b"])})
     assert is_sparse(views.arrays[0])
     assert views.mask[:, 0].tolist() == [True, True, False]
-    np.testing.assert_array_equal(views.dense(0), [[0, 1], [1, 1], [0, 0]])
+    np.testing.assert_array_equal(views.to_dense(0), [[0, 1], [1, 1], [0, 0]])
 
 
 def test_a_repeated_id_is_refused():

@@ -13,7 +13,7 @@ from tests.examples import blobs, seeded, source, with_gaps
 
 from protocol_mvc import as_views
 from protocol_mvc.data.batches import BLOCK, Batch
-from protocol_mvc.data.scaling import fit_scalings, scaled_rows
+from protocol_mvc.data.scaling import fit_scalers, scaled_rows
 
 VIEWS, _ = blobs((15, 5))
 
@@ -43,7 +43,7 @@ def test_the_order_follows_the_generator():
 
 def test_rows_carry_their_scaled_values():
     views = as_views(with_gaps(VIEWS))
-    scalings = fit_scalings(views)
+    scalings = fit_scalers(views)
     for batch in source(views, 8).shuffled(seeded()):
         for v, x in enumerate(batch.views):
             assert x.dtype == torch.float32
@@ -64,7 +64,7 @@ def test_complete_views_need_no_mask():
 
 def test_absent_rows_are_zero_and_marked():
     views = as_views(with_gaps(VIEWS))
-    assert not views.complete
+    assert not views.is_complete
     for batch in source(views, 8).shuffled(seeded()):
         assert batch.present is not None
         np.testing.assert_array_equal(batch.present, views.mask[batch.rows])
@@ -75,7 +75,7 @@ def test_absent_rows_are_zero_and_marked():
 
 def test_sparse_views_give_the_batches_of_dense_ones():
     views = as_views([np.round(x) for x in VIEWS])
-    scalings = fit_scalings(views)
+    scalings = fit_scalers(views)
     dense, thin = source(views, 8), source([csr_array(x) for x in views.arrays], 8)
     thin.scalings = scalings  # the same to the last bit, however they were summed
     for a, b in zip(dense.shuffled(seeded()), thin.shuffled(seeded()), strict=True):
@@ -92,12 +92,12 @@ def test_a_part_is_of_the_same_rows_for_the_same_seed_and_all_where_there_are_fe
     n: int, most: int, seed: int
 ):
     whole = source(np.arange(2.0 * n).reshape(n, 2))
-    part, again = whole.part(most, (seed, 0)), whole.part(most, (seed, 0))
+    part, again = whole.subsample(most, (seed, 0)), whole.part(most, (seed, 0))
     assert len(part) == min(n, most)
     assert (part is whole) == (n <= most)
-    np.testing.assert_array_equal(part.views.ids, again.views.ids)
-    assert len(set(part.views.ids.tolist())) == len(part)
-    rows = torch.from_numpy(part.views.ids)
+    np.testing.assert_array_equal(part.views.sample_ids, again.views.sample_ids)
+    assert len(set(part.views.sample_ids.tolist())) == len(part)
+    rows = torch.from_numpy(part.views.sample_ids)
     assert torch.equal(part.take(torch.arange(len(part))).views[0], whole.take(rows).views[0])
 
 
@@ -115,7 +115,7 @@ def test_mapped_views_stay_on_the_disk_and_give_the_same_batches(tmp_path: Path)
 @pytest.mark.parametrize("size", [2, 3, 8])
 def test_some_samples_are_drawn_without_end(size: int):
     rows = torch.tensor([1, 4, 9, 11, 13])
-    batches = list(islice(source(VIEWS, size).drawn(rows, seeded()), 12))
+    batches = list(islice(source(VIEWS, size).cycle(rows, seeded()), 12))
     seen = torch.cat([batch.rows for batch in batches])
     assert max(len(batch.rows) for batch in batches) == min(size, 5)
     for first in range(0, len(seen) - 5, 5):  # every order has all of them
@@ -126,9 +126,9 @@ def test_some_samples_are_drawn_without_end(size: int):
 @pytest.mark.parametrize("most", [1, 5, 100])
 def test_some_samples_come_with_their_data(most: int):
     data = source(VIEWS)
-    rows, views = data.some(most, seed=3)
+    rows, views = data.sample(most, seed=3)
     assert len(rows) == len(np.unique(rows)) == min(most, len(data))
     for x, y in zip(views, data.take(torch.from_numpy(rows)).views, strict=True):
         np.testing.assert_array_equal(x, y.numpy())
-    np.testing.assert_array_equal(rows, data.some(most, seed=3)[0])
-    assert (data.some(100, seed=4)[0] != data.some(100, seed=3)[0]).any()
+    np.testing.assert_array_equal(rows, data.sample(most, seed=3)[0])
+    assert (data.sample(100, seed=4)[0] != data.some(100, seed=3)[0]).any()

@@ -10,7 +10,7 @@ import torch
 from scipy.sparse import coo_array, csr_array, csr_matrix
 
 from protocol_mvc.data import checks
-from protocol_mvc.data.checks import as_matrix, is_mapped, present_rows, release, row_slices
+from protocol_mvc.data.checks import as_matrix, drop_cached_pages, is_mapped, present_rows, row_slices
 
 IDS = np.arange(9)
 
@@ -189,7 +189,7 @@ def test_what_was_written_to_a_map_is_never_released(tmp_path, mode):
     x = np.load(tmp_path / "x.npy", mmap_mode=mode)
     x[:] = 7
     for part in (x, x[1:], np.asarray(x), np.ones(3), None):
-        release(part)
+        drop_cached_pages(part)
     assert (x == 7).all()
 
 

@@ -9,19 +9,19 @@ from sklearn.neighbors import KNeighborsClassifier
 from protocol_mvc.data.digits import _fourier, _gradients, _profiles, load_digits_views
 
 VIEWS, LABELS = load_digits_views()
-IMAGES = VIEWS.dense(0, dtype=np.float64).reshape(-1, 8, 8)
+IMAGES = VIEWS.to_dense(0, dtype=np.float64).reshape(-1, 8, 8)
 
 
 def test_shape():
     assert VIEWS.names == ("pixels", "fourier", "gradients", "profiles")
-    assert VIEWS.dims == (64, 40, 32, 20)
-    assert VIEWS.complete
+    assert VIEWS.n_features == (64, 40, 32, 20)
+    assert VIEWS.is_complete
     assert np.unique(LABELS).tolist() == list(range(10))
 
 
 @pytest.mark.parametrize("v", range(4))
 def test_every_view_tells_the_digits_apart(v):
-    x = VIEWS.dense(v)
+    x = VIEWS.to_dense(v)
     guess = cross_val_predict(KNeighborsClassifier(), x, LABELS, cv=3)
     assert accuracy_score(LABELS, guess) > 0.75
 

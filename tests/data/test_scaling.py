@@ -9,15 +9,9 @@ from scipy.sparse import csr_array, random_array
 from sklearn.feature_extraction.text import TfidfTransformer
 from sklearn.preprocessing import MinMaxScaler, StandardScaler, normalize
 
-from protocol_mvc.data.scaling import (
-    SCALINGS,
-    ViewWarning,
-    apply_scaling,
-    fit_scaling,
-    fit_scalings,
-    scaled_rows,
-)
+from protocol_mvc.data.scaling import SCALINGS, apply_scaler, fit_scaler, fit_scalers, scaled_rows
 from protocol_mvc.data.views import as_views
+from protocol_mvc.exceptions import ConstantViewWarning
 
 KINDS = SCALINGS[1:]
 ALL = slice(None)
@@ -27,7 +21,7 @@ wild = arrays(np.float64, (5, 3), elements=st.floats(0, allow_nan=False, allow_i
 
 def scale(x, kind, new=None):
     views = as_views([x])
-    scaling = fit_scaling(views, 0, kind)
+    scaling = fit_scaler(views, 0, kind)
     return scaled_rows(views if new is None else as_views([new]), 0, ALL, scaling)
 
 
@@ -78,7 +72,7 @@ def test_constant_columns_become_zero(kind, value):
     assert (scale(x, kind)[:, 0] == 0).all()
     assert (scale(x[:, :1], kind) == 0).all()
     if kind != "range":
-        assert fit_scaling(as_views([x]), 0, kind).factor[0] == 1
+        assert fit_scaler(as_views([x]), 0, kind).factor[0] == 1
 
 
 @given(wild, wild, st.sampled_from(SCALINGS))
@@ -104,19 +98,19 @@ def test_missing_rows_are_zero_and_teach_nothing(kind):
     x = np.random.default_rng(0).integers(0, 9, (9, 4)).astype(float)
     holed = np.insert(x, [2, 5], np.nan, axis=0)
     views = as_views([holed, np.ones((11, 1))])
-    out = scaled_rows(views, 0, ALL, fit_scaling(views, 0, kind))
+    out = scaled_rows(views, 0, ALL, fit_scaler(views, 0, kind))
     np.testing.assert_array_equal(out[views.mask[:, 0]], scale(x, kind))
     assert (out[~views.mask[:, 0]] == 0).all()
 
 
 def test_no_rows_give_no_rows():
-    scaling = fit_scaling(as_views([[1.0, 2.0]]), 0, "l2")
-    assert apply_scaling(scaling, np.empty((0, 2))).shape == (0, 2)
+    scaling = fit_scaler(as_views([[1.0, 2.0]]), 0, "l2")
+    assert apply_scaler(scaling, np.empty((0, 2))).shape == (0, 2)
 
 
 def test_a_view_that_nobody_has_stays_zero():
     views = as_views([np.full((2, 3), np.nan), np.ones((2, 1))])
-    assert (scaled_rows(views, 0, ALL, fit_scalings(views)[0]) == 0).all()
+    assert (scaled_rows(views, 0, ALL, fit_scalers(views)[0]) == 0).all()
 
 
 RNG = np.random.default_rng(0)
@@ -141,14 +135,14 @@ IMAGES = RNG.integers(0, 256, (60, 150)) * (RNG.random((60, 150)) < 0.08)
     ],
 )
 def test_auto_knows_the_data(x, kind):
-    assert fit_scaling(as_views([x]), 0).kind == kind
+    assert fit_scaler(as_views([x]), 0).kind == kind
 
 
 def test_spec_by_list_and_by_name():
     views = as_views({"a": [[0.0], [2.0]], "b": [[1.0], [2.0]]})
-    assert [s.kind for s in fit_scalings(views, "l2")] == ["l2", "l2"]
-    assert [s.kind for s in fit_scalings(views, ["l2", "none"])] == ["l2", "none"]
-    assert [s.kind for s in fit_scalings(views, {"b": "none"})] == ["range", "none"]
+    assert [s.kind for s in fit_scalers(views, "l2")] == ["l2", "l2"]
+    assert [s.kind for s in fit_scalers(views, ["l2", "none"])] == ["l2", "none"]
+    assert [s.kind for s in fit_scalers(views, {"b": "none"})] == ["range", "none"]
 
 
 @pytest.mark.parametrize(
@@ -162,7 +156,7 @@ def test_spec_by_list_and_by_name():
 )
 def test_bad_specs_are_named(spec, message):
     with pytest.raises(ValueError, match=message):
-        fit_scalings(as_views({"a": [[1.0], [2.0]], "b": [[1.0], [-2.0]]}), spec)
+        fit_scalers(as_views({"a": [[1.0], [2.0]], "b": [[1.0], [-2.0]]}), spec)
 
 
 @pytest.mark.parametrize(
@@ -170,21 +164,21 @@ def test_bad_specs_are_named(spec, message):
 )
 def test_specs_that_are_none_are_refused(spec):
     with pytest.raises(ValueError, match=r"(Scaling is|Unknown scaling) .*: (name|use) one of"):
-        fit_scalings(as_views([np.ones((3, 1)), np.ones((3, 1))]), spec)
+        fit_scalers(as_views([np.ones((3, 1)), np.ones((3, 1))]), spec)
 
 
 @pytest.mark.parametrize("kind", ["auto", "none", "standard"])
 def test_a_view_that_tells_nothing_is_named(kind: str):
     views = as_views({"flat": np.full((4, 3), 7.0), "other": np.arange(8.0).reshape(4, 2)})
-    with pytest.warns(ViewWarning, match="View 'flat' is the same in all samples") as caught:
-        fit_scalings(views, kind)
+    with pytest.warns(ConstantViewWarning, match="View 'flat' is the same in all samples") as caught:
+        fit_scalers(views, kind)
     assert len(caught) == 1
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_box_holds_all_scaled_values(kind: str):
     views = as_views([np.random.default_rng(0).random((20, 3)) * [1, 10, 100]])
-    scaling = fit_scaling(views, 0, kind)
+    scaling = fit_scaler(views, 0, kind)
     x = scaled_rows(views, 0, slice(None), scaling)
     assert scaling.box == ((0, 1) if kind in ("minmax", "range") else None)
     if scaling.box:

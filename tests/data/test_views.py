@@ -32,7 +32,7 @@ def views():
 def equal(left, right):
     np.testing.assert_array_equal(np.asarray(left), np.asarray(right))
     np.testing.assert_array_equal(left.mask, right.mask)
-    return left.names == right.names and left.ids.tolist() == right.ids.tolist()
+    return left.names == right.names and left.sample_ids.tolist() == right.sample_ids.tolist()
 
 
 @pytest.mark.parametrize(
@@ -54,19 +54,19 @@ def test_every_kind_of_list_means_the_same(several):
 def test_one_table_is_one_view(make):
     views = as_views(make(A))
     assert views.names == ("view_0",)
-    np.testing.assert_array_equal(views.dense(0), A)
+    np.testing.assert_array_equal(views.to_dense(0), A)
 
 
 def test_groups_split_one_table():
     stacked = np.hstack([A, B])
-    assert equal(as_views(stacked, groups=[(0, 2), [2, 3, 4]]), as_views([A, B]))
-    assert as_views(stacked, groups={"x": (0, 2)}).names == ("x",)
+    assert equal(as_views(stacked, view_columns=[(0, 2), [2, 3, 4]]), as_views([A, B]))
+    assert as_views(stacked, view_columns={"x": (0, 2)}).names == ("x",)
 
 
 def test_a_frame_lends_its_index_and_may_repeat_ids():
     frame = pd.DataFrame(A, index=list("abcabc"), columns=["p", "q"])
-    assert as_views(frame).ids.tolist() == list("abcabc")
-    assert as_views(frame, groups={"x": ["q"]}).ids.tolist() == list("abcabc")
+    assert as_views(frame).sample_ids.tolist() == list("abcabc")
+    assert as_views(frame, view_columns={"x": ["q"]}).sample_ids.tolist() == list("abcabc")
 
 
 def test_views_pass_unchanged(views):
@@ -74,9 +74,9 @@ def test_views_pass_unchanged(views):
 
 
 def test_properties(views):
-    assert (views.shape, views.dims, views.n_views, len(views)) == ((6, 7), (2, 3, 2), 3, 6)
-    assert not views.complete
-    assert views[:4].complete
+    assert (views.shape, views.n_features, views.n_views, len(views)) == ((6, 7), (2, 3, 2), 3, 6)
+    assert not views.is_complete
+    assert views[:4].is_complete
     assert list(views.views) == ["a", "b", "c"]
     assert repr(views) == "Views(n_samples=6, dims={a: 2, b: 3, c: 2}, missing=5.6%)"
     assert "<td>float64</td><td>5</td>" in views._repr_html_()
@@ -100,12 +100,12 @@ def test_choosing_rows_commutes_with_stacking(key, as_tuple):
     chosen = views[key, ...] if as_tuple else views[key]
     expected = np.hstack([A, B])[key if isinstance(key, slice) or len(key) else np.array([], dtype=int)]
     np.testing.assert_array_equal(np.asarray(chosen), expected)
-    np.testing.assert_array_equal(chosen.dense(1), expected[:, 2:])
+    np.testing.assert_array_equal(chosen.to_dense(1), expected[:, 2:])
 
 
 def test_an_integer_gives_one_row(views):
     assert views[-1].shape == (1, 7)
-    assert views[np.int64(2)].ids.tolist() == [2]
+    assert views[np.int64(2)].sample_ids.tolist() == [2]
 
 
 @pytest.mark.parametrize("key", [6, [0, 9], (slice(None), 1), "a", [True]])
@@ -115,17 +115,17 @@ def test_other_keys_are_refused(views, key):
 
 
 def test_dense_is_a_finite_copy(views):
-    block = views.dense(1, [4, 5])
+    block = views.to_dense(1, [4, 5])
     assert block.dtype == np.float32
     np.testing.assert_array_equal(block, [[0, 0, 0], [0, 1, 2]])
-    views.dense(0, dtype=np.float64)[:] = -1
+    views.to_dense(0, dtype=np.float64)[:] = -1
     assert views.arrays[0][0, 1] == 1
 
 
 def test_dense_never_overflows():
     huge = as_views(np.array([[1e300], [-1e300]]))
-    assert np.isfinite(huge.dense(0)).all()
-    np.testing.assert_array_equal(huge.dense(0, dtype=np.float64), [[1e300], [-1e300]])
+    assert np.isfinite(huge.to_dense(0)).all()
+    np.testing.assert_array_equal(huge.to_dense(0, dtype=np.float64), [[1e300], [-1e300]])
 
 
 def test_stacking_marks_what_is_missing(views):
@@ -166,7 +166,7 @@ def test_bad_input_is_named(bad, message):
 @pytest.mark.parametrize("X", [[A, B], {"a": A}])
 def test_groups_need_one_table(X):
     with pytest.raises(ValueError, match="`groups` splits one"):
-        as_views(X, groups=[(0, 1)])
+        as_views(X, view_columns=[(0, 1)])
 
 
 @pytest.mark.parametrize(
@@ -184,10 +184,10 @@ def test_parts_must_fit(parts):
 
 def test_select_orders_views_and_leaves_gaps(views):
     chosen = views.select(["d", "c", "a", "b"], [4, 2, 2, 3])
-    assert chosen.dims == (4, 2, 2, 3)
+    assert chosen.n_features == (4, 2, 2, 3)
     assert not chosen.mask[:, 0].any()
     np.testing.assert_array_equal(chosen.mask[:, 1:], views.mask[:, [2, 0, 1]])
-    assert (chosen[1:].dense(0) == 0).all()
+    assert (chosen[1:].to_dense(0) == 0).all()
 
 
 @pytest.mark.parametrize(
@@ -210,21 +210,21 @@ class FirstViewMeans(ClusterMixin, BaseEstimator):
         self.n_clusters = n_clusters
 
     def fit(self, X, y=None):
-        self.model_ = KMeans(self.n_clusters, n_init=1, random_state=0).fit(as_views(X).dense(0))
+        self.model_ = KMeans(self.n_clusters, n_init=1, random_state=0).fit(as_views(X).to_dense(0))
         return self
 
     def predict(self, X):
-        return self.model_.predict(as_views(X).dense(0))
+        return self.model_.predict(as_views(X).to_dense(0))
 
     def score(self, X, y=None):
-        return self.model_.score(as_views(X).dense(0))
+        return self.model_.score(as_views(X).to_dense(0))
 
 
 def test_scikit_learn_splits_views(views):
     train, test, left, right = train_test_split(views, np.arange(6), test_size=2, random_state=0)
     assert (len(train), len(test)) == (4, 2)
-    assert train.ids.tolist() == left.tolist()
-    assert test.ids.tolist() == right.tolist()
+    assert train.sample_ids.tolist() == left.tolist()
+    assert test.sample_ids.tolist() == right.tolist()
 
 
 def test_scikit_learn_cross_validates_and_searches(views):

@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from benchmarks.records import append, now, provenance
 from tests.fuzz.targets import TARGETS
-
-from protocol_mvc.bench.records import append, now, provenance
 
 RESULTS = Path(__file__).parents[2] / "benchmarks" / "results" / "fuzz.jsonl"
 

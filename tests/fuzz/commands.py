@@ -11,13 +11,13 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from hypothesis import strategies as st
-from tests.commands.running import QUICKLY, TRUTH, VIEWS, run, save
-from tests.formats.temporary import folder
+from tests.cli.running import QUICKLY, TRUTH, VIEWS, run, save
 from tests.fuzz.law import check_sentence, deadline
 from tests.fuzz.rubbish import TEXTS
+from tests.io.temporary import folder
 
-from protocol_mvc.lock import is_trace
-from protocol_mvc.methods.protocol_config import ProtocolConfig
+from protocol_mvc.methods.protocol.config import ProtocolConfig
+from protocol_mvc.utils.lock import is_lock_file
 
 CODES = {0, 2, 3, 4, 5}  # done, usage, data, doubt, model; 1 would be a fault of ours
 FILES = [
@@ -162,7 +162,7 @@ def check(case: tuple[str, list[str], list[tuple[str, ...]]]) -> None:
             raise AssertionError(f"exit code {result.exit_code}: {words}") from result.exception
         _check_said(result, words)
         assert not (place / "here" / "executed").exists()
-        assert [path for path in place.rglob("*") if is_trace(path.name)] == []
+        assert [path for path in place.rglob("*") if is_lock_file(path.name)] == []
         if case[0] == "fit" and (place / "here" / "out").is_dir():  # finished, or to be gone on with
             assert {path.name for path in (place / "here" / "out").iterdir()} & {"run.json", "checkpoint"}
 

@@ -7,7 +7,7 @@ from tests.fuzz.law import outcome
 from tests.fuzz.rubbish import anything, numbers, texts
 
 from protocol_mvc import PROTOCOL, ProtocolConfig
-from protocol_mvc.estimator import make_config
+from protocol_mvc.estimators.clusterers import make_config
 
 FIELDS = [*ProtocolConfig.model_fields, "unknown", "", "model_config", "__class__"]
 cases = st.tuples(

@@ -15,7 +15,7 @@ from tests.fuzz.law import outcome
 from tests.fuzz.rubbish import anything, plain, texts
 
 from protocol_mvc import PROTOCOL, ProtocolConfig, Views, as_views
-from protocol_mvc.data.scaling import SCALINGS, fit_scalings, scaled_rows
+from protocol_mvc.data.scaling import SCALINGS, fit_scalers, scaled_rows
 
 DTYPES = ["f8", "f4", "f2", "i8", "i1", "u1", "u8", "?", ">f8", "g", "c16", "O", "U3", "S3", "M8[D]", "m8[s]"]
 EXTREMES = [np.nan, np.inf, -np.inf, 1e308, -1e308, 5e-324, 1e-40, 3.4e38, 0.0, -0.0, 1e16, 1.0]
@@ -152,7 +152,7 @@ def check_views(case: tuple[tuple[Any, Any], Any, Any]) -> None:
         return
     _check_consistent(views)
     outcome(lambda: views[rows])
-    scalings, refused = outcome(lambda: fit_scalings(views, scale))
+    scalings, refused = outcome(lambda: fit_scalers(views, scale))
     if refused is not None:
         return
     for v, scaling in enumerate(scalings):
@@ -162,10 +162,10 @@ def check_views(case: tuple[tuple[Any, Any], Any, Any]) -> None:
 
 
 def _check_consistent(views: Views) -> None:
-    assert len(views) == len(views.ids) == len(views.mask)
+    assert len(views) == len(views.sample_ids) == len(views.mask)
     assert views.mask.any(axis=1).all()
-    for v, dim in enumerate(views.dims):
-        dense, _ = outcome(partial(views.dense, v))
+    for v, dim in enumerate(views.n_features):
+        dense, _ = outcome(partial(views.to_dense, v))
         assert dense.shape == (len(views), dim)
         assert np.isfinite(dense).all()
     outcome(lambda: np.asarray(views))

@@ -11,15 +11,15 @@ import numpy as np
 import pandas as pd
 from hypothesis import strategies as st
 from scipy.io import savemat
-from tests.data.mat_writers import WRITERS as MATLAB
-from tests.formats import samples
-from tests.formats.temporary import folder
 from tests.fuzz.data import arrays
 from tests.fuzz.law import harmless, outcome
 from tests.fuzz.rubbish import texts
+from tests.io import samples
+from tests.io.mat_writers import WRITERS as MATLAB
+from tests.io.temporary import folder
 
-from protocol_mvc.formats import Loaded, convert, read
-from protocol_mvc.formats.converting import _file_name
+from protocol_mvc.io import MultiViewDataset, convert, read_views
+from protocol_mvc.io.convert import _file_name
 
 MEMBERS: dict[str, Any] = {"X": [samples.A, samples.B], "Y": samples.KIND.astype(float)}
 WRITERS = {
@@ -99,12 +99,12 @@ def check_damage(case: tuple[str, int, Damage]) -> None:
         check_loaded(loaded)
 
 
-def check_loaded(loaded: Loaded | None) -> None:
+def check_loaded(loaded: MultiViewDataset | None) -> None:
     """What was read is views, and a truth of as many samples."""
     if loaded is None:
         return
     for v in range(loaded.views.n_views):
-        assert np.isfinite(loaded.views.dense(v)).all()
+        assert np.isfinite(loaded.views.to_dense(v)).all()
     assert loaded.truth is None or len(loaded.truth) == len(loaded.views)
 
 
@@ -201,19 +201,19 @@ def check_contents(case: tuple[str, Any]) -> None:
         except Exception:  # noqa: BLE001 - the library does not store this, so nobody can give it to us
             return
         with harmless():
-            loaded, _ = outcome(lambda: read(path, guarded=True), seconds=90)
+            loaded, _ = outcome(lambda: read_views(path, guarded=True), seconds=90)
         check_loaded(loaded)
         if loaded is not None:
             _check_converted(path, loaded, place / "out")
 
 
-def _check_converted(path: Path, loaded: Loaded, target: Path) -> None:
+def _check_converted(path: Path, loaded: MultiViewDataset, target: Path) -> None:
     for out in (target.with_suffix(".npz"), target):
         written, refused = outcome(partial(convert, path, out))
         assert (written is None) == (not out.exists())
         if refused is None:
-            again = read(out).views
+            again = read_views(out).views
             for v, name in enumerate(loaded.views.names):
                 w = again.names.index(name if out.suffix else _file_name(name))
-                np.testing.assert_array_equal(again.dense(w), loaded.views.dense(v))
+                np.testing.assert_array_equal(again.to_dense(w), loaded.views.to_dense(v))
     assert not any(file.name.startswith(".") for file in target.parent.iterdir())

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import protocol_mvc
-from protocol_mvc.training import DivergenceError
+from protocol_mvc.exceptions import DivergenceError
 
 # A fault of the data or of a parameter; FileFault, ModelFileError and NotFittedError are among these.
 OF_INPUT: tuple[type[Exception], ...] = (ValueError, TypeError)

@@ -10,14 +10,15 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 from tests.examples import blobs, tiny, with_gaps
-from tests.formats.temporary import folder
 from tests.fuzz.files import Damage, damages
 from tests.fuzz.law import harmless, outcome
 from tests.fuzz.rubbish import NUMBERS, TEXTS
-from tests.storage.folders import forge, forge_facts
+from tests.io.model_folders import forge, forge_facts
+from tests.io.temporary import folder
 
-from protocol_mvc import PROTOCOL, ModelFileError
-from protocol_mvc.storage.schema import CONFIG, HISTORY, MANIFEST, NAMES
+from protocol_mvc import PROTOCOL
+from protocol_mvc.exceptions import ModelFileError
+from protocol_mvc.io.model_schema import CONFIG, HISTORY, MANIFEST, NAMES
 
 VIEWS = with_gaps(blobs((12, 6, 4))[0])
 _store = TemporaryDirectory()

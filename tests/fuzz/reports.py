@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 from tests.examples import blobs, tiny
-from tests.formats.temporary import folder
 from tests.fuzz.law import outcome
+from tests.io.temporary import folder
 
 from protocol_mvc import PROTOCOL
-from protocol_mvc.html_report import write_report
+from protocol_mvc.report import write_report
 
 VIEWS, TRUTH = blobs((12, 6, 4))
 PARTS = [
@@ -75,7 +75,7 @@ def _fitted() -> PROTOCOL:
 def shape(case: dict[str, Any]) -> list[tuple[str, ...]]:
     """The shape of the page about data of these names."""
     model = copy(_fitted())
-    model.view_names_ = tuple(case["views"])
+    model.view_names_in_ = tuple(case["views"])
     model._columns = dict.fromkeys(case["views"])
     model.sample_ids_ = np.array([f"{i}{case['id']}" for i in range(len(TRUTH))], dtype=object)
     X = dict(zip(case["views"], VIEWS, strict=True))

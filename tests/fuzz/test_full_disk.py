@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.examples import blobs, tiny
-from tests.formats import samples
 from tests.fuzz.law import outcome
-from tests.test_atomic import full_disk
+from tests.io import samples
+from tests.utils.test_files import full_disk
 
-from protocol_mvc.formats import convert, write_back, write_labels
-from protocol_mvc.html_report import write_report
+from protocol_mvc.io import convert, write_anndata, write_labels
+from protocol_mvc.report import write_report
 
 VIEWS, _ = blobs()
 MODEL = tiny().fit(VIEWS)
@@ -25,7 +25,7 @@ WRITERS: dict[str, Callable[[Path, Path], Any]] = {
     "x.npz": lambda out, place: convert(place / "set.npz", out, overwrite=True),
     "x.h5": lambda out, place: convert(place / "set.npz", out, overwrite=True),
     "x": lambda out, place: convert(place / "set.npz", out, overwrite=True),
-    "x.h5ad": lambda out, place: write_back(place / "set.h5ad", out, *RESULTS, overwrite=True),
+    "x.h5ad": lambda out, place: write_anndata(place / "set.h5ad", out, *RESULTS, overwrite=True),
     "model": lambda out, _: MODEL.save(out),
     "x.html": lambda out, _: write_report(MODEL, VIEWS, out),
 }

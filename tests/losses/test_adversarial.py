@@ -27,7 +27,7 @@ def distance(x: list[Tensor]) -> Tensor:
 
 def attack(x: list[Tensor], box: Box | None = UNIT, steps: int = 10, epsilon: float = 0.2) -> list[Tensor]:
     return projected_ascent(
-        distance, x, epsilon=epsilon, step=0.2, steps=steps, boxes=[box] * len(x), generator=seeded()
+        distance, x, eps=epsilon, step_size=0.2, n_steps=steps, boxes=[box] * len(x), generator=seeded()
     )
 
 
@@ -49,7 +49,7 @@ def test_without_a_box_epsilon_is_in_standard_deviations():
 def test_each_view_has_a_box_of_its_own():
     x = [views()[0], 10 * views()[1]]
     found = projected_ascent(
-        distance, x, epsilon=0.2, step=0.2, steps=10, boxes=[UNIT, None], generator=seeded()
+        distance, x, eps=0.2, step_size=0.2, n_steps=10, boxes=[UNIT, None], generator=seeded()
     )
     assert found[0].max() <= 1 < found[1].max()
 
@@ -67,7 +67,7 @@ def test_a_step_goes_uphill_by_its_length_and_nowhere_where_it_is_flat():
     slope = torch.tensor([2.0, -3.0, 0.0])
     start, moved = (
         projected_ascent(
-            lambda x: (x[0] * slope).sum(), [x], epsilon=0.2, step=0.3, steps=steps, boxes=[UNIT],
+            lambda x: (x[0] * slope).sum(), [x], eps=0.2, step_size=0.3, n_steps=steps, boxes=[UNIT],
             generator=seeded(),
         )[0]
         for steps in (0, 1)
@@ -78,7 +78,9 @@ def test_a_step_goes_uphill_by_its_length_and_nowhere_where_it_is_flat():
 
 def test_every_view_needs_a_box_or_none():
     with pytest.raises(ValueError, match="argument"):
-        projected_ascent(distance, views(), epsilon=0.2, step=0.2, steps=0, boxes=[UNIT], generator=seeded())
+        projected_ascent(
+            distance, views(), eps=0.2, step_size=0.2, n_steps=0, boxes=[UNIT], generator=seeded()
+        )
 
 
 def test_the_loss_is_climbed():
@@ -92,7 +94,7 @@ def test_the_given_views_and_the_gradients_of_others_are_untouched():
     x, w = views(), torch.ones((), requires_grad=True)
     copies = [v.clone() for v in x]
     found = projected_ascent(
-        lambda x: w * distance(x), x, epsilon=0.2, step=0.5, steps=2, boxes=[UNIT] * 2, generator=seeded()
+        lambda x: w * distance(x), x, eps=0.2, step_size=0.5, n_steps=2, boxes=[UNIT] * 2, generator=seeded()
     )
     assert w.grad is None
     assert not any(v.requires_grad for v in found)
@@ -103,7 +105,7 @@ def test_the_given_views_and_the_gradients_of_others_are_untouched():
 def test_every_view_has_one_box(count: int):
     with pytest.raises(ValueError, match="zip"):
         projected_ascent(
-            distance, views(), epsilon=0.1, step=0.5, steps=1, boxes=[UNIT] * count, generator=seeded()
+            distance, views(), eps=0.1, step_size=0.5, n_steps=1, boxes=[UNIT] * count, generator=seeded()
         )
 
 

@@ -11,7 +11,7 @@ from torch.autograd import gradcheck
 from torch.nn import functional
 
 from protocol_mvc.data.imbalance import class_counts
-from protocol_mvc.losses.clustering import inequality, soft_cross_entropy
+from protocol_mvc.losses.clustering import kl_to_uniform, soft_cross_entropy
 
 seeds = st.integers(0, 2**32)
 
@@ -78,7 +78,7 @@ def test_no_mass_no_loss():
 
 
 def test_inequality_has_its_known_value():
-    assert (inequality(QA) + inequality(QB)).item() == pytest.approx(0.039520, abs=1e-6)
+    assert (kl_to_uniform(QA) + kl_to_uniform(QB)).item() == pytest.approx(0.039520, abs=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -87,18 +87,18 @@ def test_inequality_has_its_known_value():
 )
 def test_classes_whose_sizes_decay_are_unequal(n_max: int, k: int, expected: tuple[float, ...]):
     sizes = [torch.from_numpy(class_counts(n_max, k, ratio)).double() for ratio in (0.1, 0.5, 0.9)]
-    found = [inequality((size / size.sum())[None]).item() for size in sizes]
+    found = [kl_to_uniform((size / size.sum())[None]).item() for size in sizes]
     assert found == pytest.approx(expected, abs=5e-4)
 
 
 def test_inequality_goes_from_none_to_all_in_one():
-    assert inequality(torch.eye(4)).item() == pytest.approx(0, abs=1e-6)
+    assert kl_to_uniform(torch.eye(4)).item() == pytest.approx(0, abs=1e-6)
     one = torch.eye(4)[[0, 0]].requires_grad_()
-    inequality(one).backward()
-    assert inequality(one).item() == pytest.approx(math.log(4))
+    kl_to_uniform(one).backward()
+    assert kl_to_uniform(one).item() == pytest.approx(math.log(4))
     assert one.grad is not None
     assert one.grad.isfinite().all()
 
 
 def test_gradient_of_inequality():
-    assert gradcheck(inequality, QA.clone().requires_grad_())
+    assert gradcheck(kl_to_uniform, QA.clone().requires_grad_())

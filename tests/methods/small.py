@@ -4,8 +4,8 @@ from typing import Any
 
 from tests.examples import SMALL, seeded
 
-from protocol_mvc.clusterer import MultiViewClusterer
-from protocol_mvc.estimator import ESTIMATORS
+from protocol_mvc.estimators.base import MultiViewClusterer
+from protocol_mvc.estimators.clusterers import ESTIMATORS
 from protocol_mvc.nn.seeded import build
 
 # Fields of any config; each takes those that it has.

@@ -58,6 +58,6 @@ def test_teaching_leaves_fusion_and_head_alone():
 
 def test_views_are_scaled_to_what_a_sigmoid_can_give():
     model = small("aecoddc").fit(VIEWS)
-    assert [scaling.kind for scaling in model.scalings_] == ["range", "range"]
-    model = small("aecoddc", scale="standard").fit(VIEWS)
-    assert [scaling.kind for scaling in model.scalings_] == ["standard", "standard"]
+    assert [scaling.kind for scaling in model.scalers_] == ["range", "range"]
+    model = small("aecoddc", scaling="standard").fit(VIEWS)
+    assert [scaling.kind for scaling in model.scalers_] == ["standard", "standard"]

@@ -10,9 +10,9 @@ from tests.examples import blobs, seeded
 from tests.methods.small import made, small, small_config
 
 from protocol_mvc import ARDMVC, load_model
-from protocol_mvc.clusterer import MultiViewClusterer
-from protocol_mvc.data import as_views, fit_scalings
+from protocol_mvc.data import as_views, fit_scalers
 from protocol_mvc.data.batches import Source
+from protocol_mvc.estimators.base import MultiViewClusterer
 from protocol_mvc.methods.ardmvc import PRESETS
 
 VIEWS, _ = blobs(dims=(5, 4, 3))
@@ -21,7 +21,7 @@ UNIT = (0.0, 1.0)
 
 def in_box() -> Source:
     views = as_views(VIEWS)
-    return Source(views, fit_scalings(views, "range"), batch_size=32, device=torch.device("cpu"))
+    return Source(views, fit_scalers(views, "range"), batch_size=32, device=torch.device("cpu"))
 
 
 BATCH = in_box().take(torch.arange(30))
@@ -138,10 +138,10 @@ def test_views_live_in_the_box_unless_scaled_otherwise():
     assert stage.prepare is not None
     for kind in ("range", "minmax", "standard"):
         views = as_views(VIEWS)
-        data = Source(views, fit_scalings(views, kind), batch_size=32, device=torch.device("cpu"))
+        data = Source(views, fit_scalers(views, kind), batch_size=32, device=torch.device("cpu"))
         seen.append(stage.prepare(data, seeded(), 0.0, None)[1])
     assert seen == [[UNIT] * 3, [UNIT] * 3, [None] * 3]
-    assert small("ardmvc", scale="standard").fit(VIEWS).labels_.shape == (90,)
+    assert small("ardmvc", scaling="standard").fit(VIEWS).labels_.shape == (90,)
 
 
 def test_the_weights_are_those_of_the_last_epoch():

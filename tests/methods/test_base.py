@@ -9,15 +9,15 @@ from torch import nn
 
 from protocol_mvc.data import as_views
 from protocol_mvc.data.batches import BLOCK
-from protocol_mvc.losses.clustering import inequality
+from protocol_mvc.losses.clustering import kl_to_uniform
 from protocol_mvc.losses.contrastive import class_contrast
 from protocol_mvc.methods.base import (
     Inferred,
-    check_able,
-    collect,
+    concat_views,
     infer_all,
     label_agreement,
-    side_by_side,
+    map_batches,
+    require_complete_views,
 )
 from protocol_mvc.nn.seeded import evaluating
 
@@ -73,7 +73,7 @@ def test_a_look_leaves_the_mode_as_it_was(training: bool):
 def test_inference_is_without_dropout():
     drop = nn.Dropout(0.5)
     data = source(np.ones((40, 3)), batch_size=8)
-    (found,) = collect(drop, data, lambda batch: [drop(batch.views[0] + 1)])
+    (found,) = map_batches(drop, data, lambda batch: [drop(batch.views[0] + 1)])
     assert (found == found[0]).all()
     assert drop.training
 
@@ -83,7 +83,7 @@ def test_labels_agree_by_pairs(own: bool):
     losses = label_agreement([QA, QB, QA], 0.5, 0.7, own_negatives=own)
     pairs = [(QA, QB), (QA, QA), (QB, QA)]
     label = sum(class_contrast(a, b, temperature=0.5, own_negatives=own).item() for a, b in pairs)
-    balance = 0.7 * sum((inequality(a) + inequality(b)).item() for a, b in pairs)
+    balance = 0.7 * sum((kl_to_uniform(a) + kl_to_uniform(b)).item() for a, b in pairs)
     assert losses["label"].item() == pytest.approx(label)
     assert losses["balance"].item() == pytest.approx(balance)
     assert label_agreement([QA], 0.5, 0.7) == {}
@@ -91,16 +91,16 @@ def test_labels_agree_by_pairs(own: bool):
 
 def test_an_absent_view_is_the_mean_of_the_others():
     h = [torch.tensor([[1.0], [2.0]]), torch.tensor([[3.0], [9.0]]), torch.tensor([[5.0], [4.0]])]
-    assert side_by_side(h, None).tolist() == [[1, 3, 5], [2, 9, 4]]
+    assert concat_views(h, None).tolist() == [[1, 3, 5], [2, 9, 4]]
     present = torch.tensor([[True, True, True], [True, False, True]])
-    assert side_by_side(h, present).tolist() == [[1, 3, 5], [2, 3, 4]]
+    assert concat_views(h, present).tolist() == [[1, 3, 5], [2, 3, 4]]
 
 
 def test_samples_that_lack_views_are_counted_in_the_refusal():
     views = as_views(with_gaps(blobs()[0]))
-    check_able(views, type("Any", (), {"incomplete": True}), "X")
+    require_complete_views(views, type("Any", (), {"incomplete": True}), "X")
     whole = type("Whole", (), {"incomplete": False})
-    check_able(as_views(blobs()[0]), whole, "X")
+    require_complete_views(as_views(blobs()[0]), whole, "X")
     share = f"{1 - views.mask.mean():.1%}"
     with pytest.raises(ValueError, match=f"X needs all views of every sample, but {share} are missing"):
-        check_able(views, whole, "X")
+        require_complete_views(views, whole, "X")

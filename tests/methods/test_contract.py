@@ -9,10 +9,10 @@ import pytest
 from tests.examples import blobs, with_gaps
 from tests.methods.small import small
 
-from protocol_mvc import checkpoint as checkpoints
-from protocol_mvc.clusterer import MultiViewClusterer
-from protocol_mvc.estimator import ESTIMATORS, load_model
-from protocol_mvc.storage import ModelFileError
+from protocol_mvc.estimators.base import MultiViewClusterer
+from protocol_mvc.estimators.clusterers import ESTIMATORS, load_model
+from protocol_mvc.exceptions import ModelFileError
+from protocol_mvc.training import checkpoint as checkpoints
 
 VIEWS, TRUTH = blobs(dims=(5, 4, 3))
 every = pytest.mark.parametrize("name", ESTIMATORS)
@@ -52,7 +52,7 @@ def test_prior_and_weights_are_distributions(name: str, model: MultiViewClustere
 def test_the_labels_of_fit_are_those_of_predict(name: str, model: MultiViewClusterer):
     assert np.array_equal(model.predict(VIEWS), model.labels_)
     assert np.array_equal(model.transform(VIEWS), model.embedding_)
-    assert np.array_equal(model.predict_proba(VIEWS), model.probabilities_)
+    assert np.array_equal(model.predict_proba(VIEWS), model.label_distributions_)
 
 
 @every
@@ -103,7 +103,7 @@ class Killed(Exception):
 def test_a_fit_that_was_stopped_goes_on_to_the_same_bits(
     name: str, kept: int, model: MultiViewClusterer, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(checkpoints, "EVERY", 0.0)
+    monkeypatch.setattr(checkpoints, "SAVE_INTERVAL", 0.0)
     keep, count = checkpoints.Checkpoint.keep, iter(range(10**6))
 
     def die(self: Any, state: Any, *, final: bool = False) -> None:
@@ -113,9 +113,9 @@ def test_a_fit_that_was_stopped_goes_on_to_the_same_bits(
 
     monkeypatch.setattr(checkpoints.Checkpoint, "keep", die)
     with pytest.raises(Killed):
-        small(name).fit(VIEWS, checkpoint=tmp_path)
+        small(name).fit(VIEWS, checkpoint_dir=tmp_path)
     monkeypatch.setattr(checkpoints.Checkpoint, "keep", keep)
-    resumed = small(name).fit(VIEWS, checkpoint=tmp_path)
+    resumed = small(name).fit(VIEWS, checkpoint_dir=tmp_path)
     assert np.array_equal(resumed.predict_proba(VIEWS), model.predict_proba(VIEWS))
     assert [record["epoch"] for record in resumed.history_] == [r["epoch"] for r in model.history_]
 

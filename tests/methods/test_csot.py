@@ -7,7 +7,7 @@ import torch
 from tests.examples import blobs, seeded, source
 from tests.methods.small import made
 
-from protocol_mvc.losses.clustering import inequality
+from protocol_mvc.losses.clustering import kl_to_uniform
 from protocol_mvc.losses.contrastive import class_contrast, paired_contrast
 from protocol_mvc.methods.csot import PRESETS
 
@@ -66,7 +66,7 @@ def test_the_loss_is_what_it_is_made_of(kind: str):
         doubt = 1 - torch.cat([shares[v].max(1).values, shares[w].max(1).values])
         feature += paired_contrast(codes.h[v], codes.h[w], temperature=0.5, weight=doubt).item()
         label += 0.3 * class_contrast(p[v], p[w], temperature=0.5).item()
-        balance += 0.3 * (inequality(p[v]) + inequality(p[w])).item()
+        balance += 0.3 * (kl_to_uniform(p[v]) + kl_to_uniform(p[w])).item()
     found = {name: losses[name] for name in ("feature", "label", "balance")}
     assert found == pytest.approx({"feature": feature, "label": label, "balance": balance}, rel=1e-4)
 

@@ -9,7 +9,7 @@ from torch.func import functional_call
 from protocol_mvc.losses.contrastive import class_contrast
 from protocol_mvc.losses.pairwise import spectral_contrast
 from protocol_mvc.methods.base import sum_of
-from protocol_mvc.training import train
+from protocol_mvc.training.loop import train
 
 VIEWS = blobs(dims=(5, 4, 3))[0]
 WHOLE, GAPS = source(VIEWS, batch_size=30), source(with_gaps(VIEWS), batch_size=30)

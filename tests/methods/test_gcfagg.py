@@ -6,7 +6,7 @@ from tests.examples import blobs, seeded, source
 from tests.methods.small import made
 
 from protocol_mvc.losses.contrastive import paired_contrast
-from protocol_mvc.nn.heads import log_closeness
+from protocol_mvc.nn.heads import log_assignment
 
 DATA = source(blobs(dims=(5, 4, 3))[0], batch_size=30)
 DIMS = [5, 4, 3]
@@ -41,7 +41,7 @@ def test_labels_are_the_nearest_centres_of_the_consensus():
     method.eval()
     inferred = method.infer(DATA.take(torch.arange(90)))
     torch.testing.assert_close(inferred.embedding.norm(dim=1), torch.ones(90))
-    torch.testing.assert_close(inferred.log_proba, log_closeness(inferred.embedding, method.centers, 10.0))
+    torch.testing.assert_close(inferred.log_proba, log_assignment(inferred.embedding, method.centers, 10.0))
     assert method.class_prior().sum().item() == pytest.approx(1)
 
 

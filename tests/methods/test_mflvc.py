@@ -9,10 +9,10 @@ from tests.examples import blobs, seeded, source
 from tests.methods.small import made
 from torch.nn import functional
 
-from protocol_mvc.losses.clustering import inequality
+from protocol_mvc.losses.clustering import kl_to_uniform
 from protocol_mvc.losses.contrastive import class_contrast, paired_contrast
 from protocol_mvc.methods.base import infer_all
-from protocol_mvc.training import train
+from protocol_mvc.training.loop import train
 
 DATA = source(blobs(dims=(5, 4, 3))[0], batch_size=30)
 DIMS = [5, 4, 3]
@@ -31,7 +31,7 @@ def test_the_contrast_is_the_sum_over_pairs_of_views():
     for v, w in ((0, 1), (0, 2), (1, 2)):
         feature += paired_contrast(codes.h[v], codes.h[w], temperature=0.5).item()
         label += class_contrast(p[v], p[w], temperature=1.0).item()
-        balance += (inequality(p[v]) + inequality(p[w])).item()
+        balance += (kl_to_uniform(p[v]) + kl_to_uniform(p[w])).item()
     error = sum(functional.mse_loss(a, b).item() for a, b in zip(x_hat, given.views, strict=True))
     found = {name: value.item() for name, value in losses.items()}
     expected = {"feature": feature, "label": label, "balance": balance, "reconstruction": error}

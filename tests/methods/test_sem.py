@@ -8,11 +8,11 @@ from sklearn.metrics import normalized_mutual_info_score
 from tests.examples import blobs, seeded, source
 from tests.methods.small import made
 
-from protocol_mvc import assignment
 from protocol_mvc.losses.contrastive import paired_contrast
 from protocol_mvc.losses.divergence import jensen_shannon, mean_discrepancy
 from protocol_mvc.losses.pairwise import robust_contrast, spectral_contrast
-from protocol_mvc.runtime import draw_seed
+from protocol_mvc.partition import consensus
+from protocol_mvc.utils.runtime import draw_seed
 
 DATA = source(blobs(dims=(5, 4, 3))[0], batch_size=30)
 DIMS = [5, 4, 3]
@@ -30,7 +30,7 @@ def test_views_weigh_by_the_nmi_of_their_groups(number: int):
     codes = method.network.encode(DATA.take(torch.arange(90)).views)
     draws = seeded()
     features = codes.h if number else codes.z
-    groups = [assignment.kmeans(x.detach().numpy(), 3, draw_seed(draws), 2) for x in features]
+    groups = [consensus.kmeans(x.detach().numpy(), 3, draw_seed(draws), 2) for x in features]
     expected = math.exp(normalized_mutual_info_score(groups[0], groups[2])) - 1
     assert weights[0, 2].item() == weights[2, 0].item() == pytest.approx(expected, rel=1e-5)
 

@@ -21,10 +21,9 @@ from typing import Annotated, Any
 
 import pytest
 import typer
+from benchmarks.records import append, now, provenance
 from hypothesis import settings
 from tests.mutation.mutants import difference, graft, mutants
-
-from protocol_mvc.bench.records import append, now, provenance
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "src" / "protocol_mvc"

@@ -9,13 +9,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch.nn import functional
 
-from protocol_mvc.nn.fusion import (
-    Consensus,
-    Projections,
-    SampleAttention,
-    TwiceNormedAttention,
-    WeightedMean,
-)
+from protocol_mvc.nn.fusion import Consensus, Projections, SampleAttention, TwiceNormedAttention, WeightedMean
 from protocol_mvc.nn.seeded import build
 
 WIDTH = 6

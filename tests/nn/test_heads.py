@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from protocol_mvc.nn.heads import NOWHERE, CosineClassifier, centers_of, log_closeness
+from protocol_mvc.nn.heads import EMPTY_CENTER, CosineClassifier, cluster_means, log_assignment
 from protocol_mvc.nn.seeded import build
 
 seeds = st.integers(0, 2**32)
@@ -69,14 +69,14 @@ def test_prototype_directions_are_uniform():
 
 def test_centres_are_means_and_that_of_no_samples_is_far_away():
     x = torch.tensor([[1.0, 2.0], [3.0, 4.0], [7.0, 7.0]])
-    centers = centers_of(x, torch.tensor([0, 0, 2]), 3)
-    assert centers.tolist() == [[2, 3], [NOWHERE, NOWHERE], [7, 7]]
+    centers = cluster_means(x, torch.tensor([0, 0, 2]), 3)
+    assert centers.tolist() == [[2, 3], [EMPTY_CENTER, EMPTY_CENTER], [7, 7]]
 
 
 @given(seeds, st.floats(0.1, 10))
 def test_the_nearest_centre_is_the_likeliest_cluster(seed, scale):
     x, centers = inputs(seed), inputs(seed + 1, n=3)
     distance = torch.cdist(x, centers)
-    found = log_closeness(x, centers, scale)
+    found = log_assignment(x, centers, scale)
     assert found.argmax(1).tolist() == distance.argmin(1).tolist()
     torch.testing.assert_close(found, (-scale * distance.square() / 2).log_softmax(1))

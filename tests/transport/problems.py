@@ -23,7 +23,7 @@ masses = st.sampled_from([0.05, 0.3, 0.7, 1 - 1e-6, 1.0])
 methods = st.sampled_from(["newton", "anderson", "scaling"])
 sizes = st.tuples(st.integers(1, 12), st.integers(1, 5))
 knobs = st.fixed_dictionaries(
-    {"epsilon": st.sampled_from([0.05, 0.1, 0.5]), "kl_weight": st.sampled_from([0.1, 1.0, 3.0])}
+    {"epsilon": st.sampled_from([0.05, 0.1, 0.5]), "prior_strength": st.sampled_from([0.1, 1.0, 3.0])}
 )
 
 
@@ -65,7 +65,7 @@ def wild(seed: int) -> tuple[Tensor, dict[str, Any]]:
         logits = logits[torch.randint(n, (n,), generator=generator)]  # rows occur twice
     kl_weight = math.inf if seed % 5 == 0 else 10 ** (4 * strength - 2)
     mass = 1.0 if seed % 7 == 0 else 0.01**share
-    return logits.log_softmax(1), {"mass": mass, "epsilon": 0.01 * 1000**warmth, "kl_weight": kl_weight}
+    return logits.log_softmax(1), {"mass": mass, "epsilon": 0.01 * 1000**warmth, "prior_strength": kl_weight}
 
 
 def problem(

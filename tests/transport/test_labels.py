@@ -7,7 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from protocol_mvc.transport import PotLabels, pot_labels, ramp, solve
+from protocol_mvc.transport import PotLabels, mass_schedule, pot_labels, solve
 
 few = settings(max_examples=20)
 seeds = st.integers(0, 2**32)
@@ -23,19 +23,19 @@ def predictions(seed, n=9, k=4):
 
 @given(unit, unit)
 def test_the_ramp_ends_at_its_end(start, end):
-    assert ramp(1, start, end) == pytest.approx(end, abs=1e-15)
-    assert ramp(0, start, end) == pytest.approx(start + (end - start) * math.exp(-5))
+    assert mass_schedule(1, start, end) == pytest.approx(end, abs=1e-15)
+    assert mass_schedule(0, start, end) == pytest.approx(start + (end - start) * math.exp(-5))
 
 
 @given(st.lists(unit, min_size=2, max_size=2).map(sorted), unit, unit)
 def test_the_ramp_is_monotone_and_stays_between_its_ends(progress, start, end):
-    first, second = (ramp(p, start, end) for p in progress)
+    first, second = (mass_schedule(p, start, end) for p in progress)
     assert (second - first) * (end - start) >= -1e-15
     assert min(start, end) - 1e-15 <= first <= max(start, end) + 1e-15
 
 
 def test_the_ramp_of_the_paper_by_hand():
-    assert ramp(0.5, 0.1, 1.0) == pytest.approx(0.1 + 0.9 * math.exp(-1.25))
+    assert mass_schedule(0.5, 0.1, 1.0) == pytest.approx(0.1 + 0.9 * math.exp(-1.25))
 
 
 def labels_of(log_p, **arguments):

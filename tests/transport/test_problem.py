@@ -17,7 +17,7 @@ cases = st.fixed_dictionaries(
     {
         "mass": st.sampled_from([0.2, 0.8, 1.0]),
         "epsilon": st.sampled_from([0.1, 1.0]),
-        "kl_weight": st.sampled_from([0.1, 1.0, 10.0, math.inf]),
+        "prior_strength": st.sampled_from([0.1, 1.0, 10.0, math.inf]),
     }
 )
 STEP = 1e-5
@@ -111,7 +111,7 @@ def test_after_the_shift_as_much_mass_is_wanted_as_there_is(seed, case):
 
 
 def test_a_hard_prior_has_no_best_constant():
-    p, log_p = problem(0, kl_weight=math.inf), predictions(0)
+    p, log_p = problem(0, prior_strength=math.inf), predictions(0)
     g = potentials(p, 0)
     assert value(p, g + 3, log_p) == pytest.approx(value(p, g, log_p), abs=1e-12)
     torch.testing.assert_close(p.wanted(g), p.goal)
@@ -121,13 +121,13 @@ def test_a_hard_prior_has_no_best_constant():
 @few
 def test_the_optimum_is_the_fixed_point_of_scaling(seed, case):
     p, log_p = problem(seed, **case), predictions(seed)
-    t = solve(log_p, prior=positive(seed), tolerance=1e-13, **case)
+    t = solve(log_p, prior=positive(seed), tol=1e-13, **case)
     g = t.potentials[: len(p.goal)]
     torch.testing.assert_close(p.step(g, samples(log_p).sweep(p, g).log_mass), g, rtol=0, atol=1e-9)
 
 
 def test_one_scaling_step_by_hand():
-    p = Problem(torch.tensor([0.2, 0.4], dtype=torch.float64), 0.6, epsilon=0.5, kl_weight=1.5)
+    p = Problem(torch.tensor([0.2, 0.4], dtype=torch.float64), 0.6, epsilon=0.5, prior_strength=1.5)
     g = torch.tensor([0.1, -0.3, 0.2], dtype=torch.float64)
     mass = torch.tensor([0.5, 0.1, 0.4], dtype=torch.float64)
     real = [0.75 * (0.1 + 0.5 * math.log(0.2 / 0.5)), 0.75 * (-0.3 + 0.5 * math.log(0.4 / 0.1))]
@@ -142,7 +142,7 @@ def test_the_whole_mass_has_no_virtual_column(mass, columns):
 
 
 def test_a_flat_dual_still_has_a_curvature_to_divide_by():
-    p, log_p = problem(0, kl_weight=math.inf), predictions(0)
+    p, log_p = problem(0, prior_strength=math.inf), predictions(0)
     sums = samples(log_p).sweep(p, torch.zeros(5, dtype=torch.float64), True)
     assert sums.gram is not None
     flat = p.curvature(torch.zeros(5), sums._replace(gram=torch.zeros_like(sums.gram)))

@@ -9,9 +9,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from protocol_mvc.data.checks import Bools, Matrix, as_matrix, is_sparse
-from protocol_mvc.data.spooling import taken
-
-__all__ = ["align", "align_frames"]
+from protocol_mvc.data.memmap import take_rows
 
 
 def align_frames(frames: Mapping[str, Any]) -> tuple[dict[str, Matrix], NDArray[Any], Bools]:
@@ -95,4 +93,4 @@ def _place(name: str, matrix: Any, positions: NDArray[np.intp], n: int) -> Matri
     source[positions] = rows
     # The smallest float type that holds the integers exactly and knows NaN.
     dtype = matrix.dtype if len(positions) == n else np.result_type(matrix.dtype, np.float16)
-    return taken(name, matrix, source, dtype)
+    return take_rows(name, matrix, source, dtype)

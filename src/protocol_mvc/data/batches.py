@@ -9,10 +9,10 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from protocol_mvc import distributed
 from protocol_mvc.data.checks import is_mapped, is_sparse, row_slices
-from protocol_mvc.data.scaling import Scaling, scaled_rows
+from protocol_mvc.data.scaling import Scaler, scaled_rows
 from protocol_mvc.data.views import Rows, Views
+from protocol_mvc.utils import distributed
 
 BLOCK = 1024  # rows of every inference batch; see Source.blocks
 
@@ -34,30 +34,30 @@ class Source:
         batch_size: most samples of a shuffled batch.
         device: where batches go.
         shared: whether the processes that there are, all having the same data, share the work.
-        drawn_anew: whether these are samples of larger data that no other stage may have seen.
+        is_subsample: whether these are samples of larger data that no other stage may have seen.
     """
 
     def __init__(
         self,
         views: Views,
-        scalings: Sequence[Scaling],
+        scalings: Sequence[Scaler],
         *,
         batch_size: int,
         device: torch.device,
         shared: bool = False,
-        drawn_anew: bool = False,
+        is_subsample: bool = False,
     ) -> None:
         """Keep what is given."""
         self.views, self.scalings, self.device = views, tuple(scalings), device
-        self.batch_size, self.shared, self.drawn_anew = batch_size, shared, drawn_anew
+        self.batch_size, self.shared, self.is_subsample = batch_size, shared, is_subsample
         self.n_batches = max(1, -(-len(views) // batch_size))
-        self._present = None if views.complete else torch.from_numpy(views.mask)
+        self._present = None if views.is_complete else torch.from_numpy(views.mask)
 
     def __len__(self) -> int:
         """Number of samples."""
         return len(self.views)
 
-    def part(self, most: int | None, seed: Sequence[int]) -> "Source":
+    def subsample(self, most: int | None, seed: Sequence[int]) -> "Source":
         """A random part of large data, in memory; data of at most so many samples are taken as they are."""
         if most is None or len(self) <= most:
             return self
@@ -68,7 +68,7 @@ class Source:
             batch_size=self.batch_size,
             device=self.device,
             shared=self.shared,
-            drawn_anew=True,
+            is_subsample=True,
         )
 
     def shuffled(self, generator: torch.Generator) -> Iterator[Batch]:
@@ -77,7 +77,7 @@ class Source:
         for rows in order.tensor_split(self.n_batches):
             yield self._batch(self._mine(rows), self._scaled)
 
-    def drawn(self, rows: Tensor, generator: torch.Generator) -> Iterator[Batch]:
+    def cycle(self, rows: Tensor, generator: torch.Generator) -> Iterator[Batch]:
         """Batches of the named samples without end, one random order of them after the other."""
         size = min(-(-len(self) // self.n_batches), len(rows))
         while True:
@@ -97,13 +97,13 @@ class Source:
             else:
                 yield self.take(rows.clamp_max(len(self) - 1))
 
-    def some(self, most: int, seed: int) -> tuple[npt.NDArray[np.int64], list[npt.NDArray[np.float32]]]:
+    def sample(self, most: int, seed: int) -> tuple[npt.NDArray[np.int64], list[npt.NDArray[np.float32]]]:
         """Random samples, at most so many, and their data."""
         rows = np.random.default_rng(seed).permutation(len(self))[:most]
         return rows, [view.cpu().numpy() for view in self.take(torch.from_numpy(rows)).views]
 
     def _mine(self, all_of_them: Tensor) -> Tensor:
-        return distributed.share(all_of_them) if self.shared else all_of_them
+        return distributed.local_shard(all_of_them) if self.shared else all_of_them
 
     def take(self, rows: Tensor) -> Batch:
         """The named samples."""
@@ -133,7 +133,7 @@ class Source:
         return {v: self._scaled_whole(v) for v, x in arrays if not (is_sparse(x) or is_mapped(x))}
 
     def _scaled_whole(self, v: int) -> Tensor:
-        out = torch.empty(len(self), self.views.dims[v])
+        out = torch.empty(len(self), self.views.n_features[v])
         for rows in row_slices(self.views.arrays[v]):  # few at a time, since scaling works in float64
             out[rows] = self._scale(v, rows)
         return out

@@ -10,20 +10,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array, csr_matrix, issparse
 from sklearn.utils import check_array, gen_batches
 
-from protocol_mvc.messages import brief, one_line
-
-__all__ = [
-    "Bools",
-    "Matrix",
-    "as_matrix",
-    "is_frame",
-    "is_mapped",
-    "is_sparse",
-    "present_rows",
-    "release",
-    "row_index",
-    "row_slices",
-]
+from protocol_mvc.utils.text import sanitize, short_repr
 
 Bools: TypeAlias = NDArray[np.bool_]
 # A string, because scipy's classes take type parameters only in their stubs.
@@ -49,7 +36,7 @@ def is_mapped(x: Any) -> bool:
     return isinstance(getattr(_whole(x), "base", None), mmap.mmap)
 
 
-def release(x: Any) -> None:
+def drop_cached_pages(x: Any) -> None:
     """Let go of the pages of a mapped array that were read: memory is for what is needed next.
 
     They come back from the file, so only arrays that cannot be written are released.
@@ -97,7 +84,7 @@ def as_matrix(view: Any, name: str) -> Matrix:
 def _reason(error: Exception) -> str:
     """Return what a library says as one line, without the array that it prints in between."""
     text = re.sub(r"(?s)instead:\s*array=.*\.\s*Reshape", "instead. Reshape", str(error))
-    return one_line(text or type(error).__name__, 300)
+    return sanitize(text or type(error).__name__, 300)
 
 
 def _canonical(matrix: Any, name: str) -> Matrix:
@@ -126,7 +113,7 @@ def row_slices(matrix: Matrix, rows: int | None = None) -> Iterator[slice]:
     cells = matrix.nnz / max(n, 1) if issparse(matrix) else width
     for part in gen_batches(n if rows is None else rows, max(1, int(CHUNK_BYTES / (8 * max(cells, 1))))):
         yield part
-        release(matrix)
+        drop_cached_pages(matrix)
 
 
 def present_rows(matrix: Matrix, name: str, ids: NDArray[Any]) -> Bools:
@@ -185,5 +172,7 @@ def row_index(key: Any) -> Any:
     except (ValueError, TypeError, RuntimeError):
         index = np.empty((1, 1))  # refused as all that has two axes
     if index.size and (index.ndim > 1 or index.dtype.kind not in "biu"):
-        raise IndexError(f"Samples are chosen by whole numbers or by True and False, not by {brief(key)}.")
+        raise IndexError(
+            f"Samples are chosen by whole numbers or by True and False, not by {short_repr(key)}."
+        )
     return index if index.size else index.astype(np.intp)

@@ -6,8 +6,6 @@ from sklearn.datasets import load_digits
 
 from protocol_mvc.data.views import Views, as_views
 
-__all__ = ["load_digits_views"]
-
 Images = NDArray[np.float64]
 
 

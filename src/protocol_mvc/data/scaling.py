@@ -7,22 +7,11 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from protocol_mvc.data.checks import release
+from protocol_mvc.data.checks import drop_cached_pages
 from protocol_mvc.data.statistics import Floats, Profile, column_moments, column_sum, profile
 from protocol_mvc.data.views import Rows, Views
-from protocol_mvc.messages import brief
-
-__all__ = [
-    "SCALINGS",
-    "Scaling",
-    "ScalingSpec",
-    "ViewWarning",
-    "apply_scaling",
-    "choose_kind",
-    "fit_scaling",
-    "fit_scalings",
-    "scaled_rows",
-]
+from protocol_mvc.exceptions import ConstantViewWarning
+from protocol_mvc.utils.text import short_repr
 
 ScalingSpec: TypeAlias = str | Sequence[str] | Mapping[str, str]
 
@@ -31,11 +20,7 @@ SMALLEST = 1e-290  # spreads below have no finite inverse worth the name
 RELATIVE_SMALLEST = 10 * np.finfo(np.float64).eps  # a spread below this part of the values is rounding noise
 
 
-class ViewWarning(UserWarning):
-    """A view that is of no use."""
-
-
-class Scaling(NamedTuple):
+class Scaler(NamedTuple):
     """`(x - shift) * factor` for each column, followed by unit rows if the kind is "l2" or "tfidf"."""
 
     kind: str
@@ -48,7 +33,7 @@ class Scaling(NamedTuple):
         return (0.0, 1.0) if self.kind in ("minmax", "range") else None
 
 
-def fit_scalings(views: Views, spec: ScalingSpec = "auto") -> tuple[Scaling, ...]:
+def fit_scalers(views: Views, spec: ScalingSpec = "auto") -> tuple[Scaler, ...]:
     """Return the scaling of every view.
 
     Args:
@@ -58,7 +43,7 @@ def fit_scalings(views: Views, spec: ScalingSpec = "auto") -> tuple[Scaling, ...
     Raises:
         ValueError: If a kind or a view name is unknown, or the number of kinds is not that of views.
     """
-    return tuple(fit_scaling(views, v, kind) for v, kind in enumerate(_kinds(views, spec)))
+    return tuple(fit_scaler(views, v, kind) for v, kind in enumerate(_kinds(views, spec)))
 
 
 def _kinds(views: Views, spec: ScalingSpec) -> list[str]:
@@ -74,14 +59,14 @@ def _kinds(views: Views, spec: ScalingSpec) -> list[str]:
         kinds = list(spec)
     except TypeError:
         raise ValueError(
-            f"Scaling is {brief(spec)}: name one of {SCALINGS}, or list or map one per view."
+            f"Scaling is {short_repr(spec)}: name one of {SCALINGS}, or list or map one per view."
         ) from None
     if len(kinds) != views.n_views:
         raise ValueError(f"Scaling lists {len(kinds)} kinds for {views.n_views} views: give one per view.")
     return kinds
 
 
-def fit_scaling(views: Views, v: int, kind: str = "auto") -> Scaling:
+def fit_scaler(views: Views, v: int, kind: str = "auto") -> Scaler:
     """Learn the scaling of view `v`; the result carries the kind that "auto" stands for.
 
     "minmax" and "standard" treat every column by itself, "range" brings the whole view to [0, 1] by one
@@ -92,17 +77,19 @@ def fit_scaling(views: Views, v: int, kind: str = "auto") -> Scaling:
         ValueError: If the kind is unknown, or "tfidf" meets negative values.
     """
     if not isinstance(kind, str) or kind not in SCALINGS:
-        raise ValueError(f"Unknown scaling {brief(kind)} for view {views.names[v]!r}: use one of {SCALINGS}.")
+        raise ValueError(
+            f"Unknown scaling {short_repr(kind)} for view {views.names[v]!r}: use one of {SCALINGS}."
+        )
     stats = profile(views, v)
     if bool((stats.low == stats.high).all()):
         warnings.warn(
             f"View {views.names[v]!r} is the same in all samples, so it tells nothing: leave it out.",
-            ViewWarning,
+            ConstantViewWarning,
             stacklevel=2,
         )
     if kind == "auto":
         kind = choose_kind(stats)
-    return Scaling(kind, *_FITTERS[kind](views, v, stats))
+    return Scaler(kind, *_FITTERS[kind](views, v, stats))
 
 
 def choose_kind(stats: Profile) -> str:
@@ -186,7 +173,7 @@ _FITTERS: dict[str, Callable[[Views, int, Profile], tuple[Floats, Floats]]] = {
 SCALINGS = ("auto", *_FITTERS)
 
 
-def apply_scaling(scaling: Scaling, rows: ArrayLike) -> NDArray[np.float32]:
+def apply_scaler(scaling: Scaler, rows: ArrayLike) -> NDArray[np.float32]:
     """Return dense rows, of training or new data, scaled; always finite.
 
     Missing rows are not known here: use `scaled_rows` where there may be any.
@@ -208,12 +195,12 @@ def _unit_rows(x: Floats, order: float) -> Floats:
     return x / np.where(norms > 0, norms, 1.0)
 
 
-def scaled_rows(views: Views, v: int, rows: Rows, scaling: Scaling) -> NDArray[np.float32]:
+def scaled_rows(views: Views, v: int, rows: Rows, scaling: Scaler) -> NDArray[np.float32]:
     """Return some rows of view `v`, dense and scaled, with missing rows 0.
 
-    Unlike `apply_scaling(scaling, views.dense(v, rows))`, this loses no digits to float32 before the shift.
+    Unlike `apply_scaling(scaling, views.to_dense(v, rows))`, this loses no digits to float32 before the shift.
     """
-    out = apply_scaling(scaling, views.dense(v, rows, np.float64))
+    out = apply_scaler(scaling, views.to_dense(v, rows, np.float64))
     out[~views.mask[:, v][rows]] = 0
-    release(views.arrays[v])
+    drop_cached_pages(views.arrays[v])
     return out

@@ -12,11 +12,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from protocol_mvc import distributed
 from protocol_mvc.data.checks import is_sparse, row_slices
 from protocol_mvc.data.views import Views
-
-__all__ = ["Floats", "Profile", "column_moments", "column_sum", "profile"]
+from protocol_mvc.utils import distributed
 
 Floats: TypeAlias = NDArray[np.float64]
 
@@ -49,7 +47,7 @@ class Profile(NamedTuple):
 
 def profile(views: Views, v: int) -> Profile:
     """Return the profile of view `v`."""
-    width = views.dims[v]
+    width = views.n_features[v]
     low, high = np.full(width, np.inf), np.full(width, -np.inf)
     n = filled = small = 0
     integral = True
@@ -61,7 +59,9 @@ def profile(views: Views, v: int) -> Profile:
         integral = integral and bool((values == np.rint(values)).all())
         low = np.minimum(low, _flat(block.min(axis=0)))
         high = np.maximum(high, _flat(block.max(axis=0)))
-    n, filled, small, fractions = distributed.merge(torch.tensor([n, filled, small, not integral])).tolist()
+    n, filled, small, fractions = distributed.all_reduce_sum(
+        torch.tensor([n, filled, small, not integral])
+    ).tolist()
     low, high = -_largest(-low), _largest(high)
     if n == 0:
         low, high = np.zeros(width), np.zeros(width)
@@ -70,7 +70,7 @@ def profile(views: Views, v: int) -> Profile:
 
 def column_sum(views: Views, v: int, function: Callable[[Any, Any], Any]) -> Floats:
     """Return, for each column, the sum of `function(values, columns)` over the present rows of view `v`."""
-    total = np.zeros(views.dims[v])
+    total = np.zeros(views.n_features[v])
     for block in _blocks(views, v):
         if is_sparse(block):
             stored = np.bincount(block.indices, minlength=len(total))
@@ -78,7 +78,7 @@ def column_sum(views: Views, v: int, function: Callable[[Any, Any], Any]) -> Flo
             total += (block.shape[0] - stored) * function(np.zeros(len(total)), slice(None))
         else:
             total += function(block, slice(None)).sum(axis=0)
-    return distributed.merge(torch.from_numpy(total)).numpy()
+    return distributed.all_reduce_sum(torch.from_numpy(total)).numpy()
 
 
 def column_moments(views: Views, v: int, stats: Profile) -> tuple[Floats, Floats]:
@@ -98,7 +98,7 @@ def _blocks(views: Views, v: int) -> Iterator[Any]:
 
 
 def _largest(x: Floats) -> Floats:
-    return distributed.largest(torch.from_numpy(x)).numpy()
+    return distributed.all_reduce_max(torch.from_numpy(x)).numpy()
 
 
 def _flat(row: Any) -> Floats:

@@ -10,22 +10,20 @@ from numpy.typing import DTypeLike, NDArray
 from scipy.sparse import csr_array
 
 from protocol_mvc.data.alignment import align_frames
-from protocol_mvc.data.annotated import Columns, align_annotated, is_annotated
+from protocol_mvc.data.anndata import Columns, align_annotated, is_annotated
 from protocol_mvc.data.checks import (
     Bools,
     Matrix,
     as_matrix,
+    drop_cached_pages,
     is_frame,
     is_sparse,
     present_rows,
-    release,
     row_index,
 )
-from protocol_mvc.data.grouping import Groups, default_name, named, split_columns
-from protocol_mvc.data.spooling import taken
-from protocol_mvc.messages import one_line
-
-__all__ = ["Rows", "Views", "as_views"]
+from protocol_mvc.data.columns import Groups, default_name, named, split_columns
+from protocol_mvc.data.memmap import take_rows
+from protocol_mvc.utils.text import sanitize
 
 Rows: TypeAlias = slice | Sequence[int] | NDArray[Any]
 
@@ -36,19 +34,19 @@ class Views:
 
     Rows behave as in a numpy array (`len(views)`, `views[rows]`), so that scikit-learn can split it. A sample
     may lack some views: `mask` says which. The arrays are kept as given, hence missing rows usually hold NaN;
-    read them through `dense`, which fills those rows with zero. Treat all fields as read-only.
+    read them through `to_dense`, which fills those rows with zero. Treat all fields as read-only.
 
     Attributes:
         arrays: One 2-D numpy array or CSR matrix per view, in its own numeric dtype.
         names: Name of each view.
-        ids: Identifier of each sample.
+        sample_ids: Identifier of each sample.
         mask: Samples x views, True where the sample has the view.
         columns: Column names of each view that came as a data frame, None for the others.
     """
 
     arrays: tuple[Matrix, ...]
     names: tuple[str, ...]
-    ids: NDArray[Any]
+    sample_ids: NDArray[Any]
     mask: Bools
     columns: Columns = ()
 
@@ -63,9 +61,9 @@ class Views:
                     f"View {self.names[0]!r} has {lengths[0]} rows but view {name!r} has {length}: give "
                     "every view the same samples in the same order, or data frames to be matched by index."
                 )
-        if self.mask.shape != (len(self.ids), self.n_views) or len(self.ids) != lengths[0]:
+        if self.mask.shape != (len(self.sample_ids), self.n_views) or len(self.sample_ids) != lengths[0]:
             raise ValueError(
-                f"{lengths[0]} rows in {self.n_views} views do not fit {len(self.ids)} ids and a mask of "
+                f"{lengths[0]} rows in {self.n_views} views do not fit {len(self.sample_ids)} ids and a mask of "
                 f"shape {self.mask.shape}: build the container with `as_views`."
             )
 
@@ -75,17 +73,17 @@ class Views:
         return len(self.arrays)
 
     @property
-    def dims(self) -> tuple[int, ...]:
+    def n_features(self) -> tuple[int, ...]:
         """Number of features of each view."""
         return tuple(int(array.shape[1]) for array in self.arrays)
 
     @property
     def shape(self) -> tuple[int, int]:
         """Number of samples, and of features over all views."""
-        return len(self.ids), sum(self.dims)
+        return len(self.sample_ids), sum(self.n_features)
 
     @property
-    def complete(self) -> bool:
+    def is_complete(self) -> bool:
         """Whether every sample has every view."""
         return bool(self.mask.all())
 
@@ -96,7 +94,7 @@ class Views:
 
     def __len__(self) -> int:
         """Return the number of samples."""
-        return len(self.ids)
+        return len(self.sample_ids)
 
     def __getitem__(self, key: Any) -> "Views":
         """Return the chosen samples; an integer gives a `Views` of one sample."""
@@ -105,10 +103,10 @@ class Views:
             arrays = tuple(array[rows] for array in self.arrays)
         else:
             rows = np.arange(len(self))[rows]
-            arrays = tuple(taken(name, array, rows) for name, array in self.views.items())
+            arrays = tuple(take_rows(name, array, rows) for name, array in self.views.items())
         for array in self.arrays:
-            release(array)
-        return Views(arrays, self.names, self.ids[rows], self.mask[rows], self.columns)
+            drop_cached_pages(array)
+        return Views(arrays, self.names, self.sample_ids[rows], self.mask[rows], self.columns)
 
     def select(self, names: Sequence[str], dims: Sequence[int]) -> "Views":
         """Return exactly the views `names` with `dims` features; a named view not here is missing everywhere.
@@ -129,7 +127,7 @@ class Views:
         # An empty sparse matrix stands for the view that is not here, at no cost in memory.
         empty: list[Any] = [csr_array((len(self), dim), dtype=np.float32) for dim in dims]
         arrays = (self.views.get(name, nothing) for name, nothing in zip(names, empty, strict=True))
-        return Views(tuple(arrays), tuple(names), self.ids, np.column_stack(mask))
+        return Views(tuple(arrays), tuple(names), self.sample_ids, np.column_stack(mask))
 
     def check_columns(self, expected: Mapping[str, tuple[str, ...] | None]) -> None:
         """Refuse named columns that are not those expected of their view, in their order.
@@ -157,7 +155,7 @@ class Views:
         block = array.toarray() if is_sparse(array) else array
         return block if present.all() else np.where(present, block, np.nan)
 
-    def dense(self, v: int, rows: Rows = slice(None), dtype: DTypeLike = np.float32) -> NDArray[Any]:
+    def to_dense(self, v: int, rows: Rows = slice(None), dtype: DTypeLike = np.float32) -> NDArray[Any]:
         """Return a fresh dense copy of some rows of view `v`, finite throughout, with missing rows set to 0.
 
         Values too large for `dtype` become its largest number.
@@ -172,8 +170,10 @@ class Views:
 
     def __repr__(self) -> str:
         """Return one line with the numbers of samples and features."""
-        sizes = ", ".join(f"{one_line(n, 60)}: {dim}" for n, dim in zip(self.names, self.dims, strict=True))
-        missing = "" if self.complete else f", missing={1 - self.mask.mean():.1%}"
+        sizes = ", ".join(
+            f"{sanitize(n, 60)}: {dim}" for n, dim in zip(self.names, self.n_features, strict=True)
+        )
+        missing = "" if self.is_complete else f", missing={1 - self.mask.mean():.1%}"
         return f"Views(n_samples={len(self)}, dims={{{sizes}}}{missing})"
 
     def _repr_html_(self) -> str:
@@ -181,13 +181,13 @@ class Views:
         present = self.mask.sum(axis=0)
         rows = "".join(
             f"<tr><td>{escape(name)}</td><td>{dim}</td><td>{array.dtype}</td><td>{count}</td></tr>"
-            for name, dim, array, count in zip(self.names, self.dims, self.arrays, present, strict=True)
+            for name, dim, array, count in zip(self.names, self.n_features, self.arrays, present, strict=True)
         )
         head = "<tr><th>view</th><th>features</th><th>dtype</th><th>samples present</th></tr>"
         return f"<table><caption>Views of {len(self)} samples</caption>{head}{rows}</table>"
 
 
-def as_views(X: Any, groups: Groups | None = None) -> Views:
+def as_views(X: Any, view_columns: Groups | None = None) -> Views:
     """Return `X` as validated views.
 
     Args:
@@ -203,15 +203,15 @@ def as_views(X: Any, groups: Groups | None = None) -> Views:
         ValueError: If the input is not a set of numeric, finite, matching views.
     """
     if is_annotated(X):
-        matrices, ids, aligned, columns = align_annotated(X, groups)
+        matrices, ids, aligned, columns = align_annotated(X, view_columns)
         return _assemble(columns, matrices, ids, aligned)
     # A scipy matrix in dictionary format is a mapping too.
     several = (isinstance(X, Views | Mapping) and not is_sparse(X)) or _is_list_of_views(X)
-    if several and groups is not None:
+    if several and view_columns is not None:
         raise ValueError("`groups` splits one 2-D array, but X has views already: pass groups=None.")
     if isinstance(X, Views):
         return X
-    parts = named(X if several else [X]) if groups is None else split_columns(X, groups)
+    parts = named(X if several else [X]) if view_columns is None else split_columns(X, view_columns)
     if not parts:
         raise ValueError("X holds no view: give at least one 2-D array.")
     columns = tuple(tuple(map(str, part.columns)) if is_frame(part) else None for part in parts.values())

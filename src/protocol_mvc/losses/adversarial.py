@@ -14,9 +14,9 @@ def projected_ascent(
     loss: Callable[[list[Tensor]], Tensor],
     views: Sequence[Tensor],
     *,
-    epsilon: float,
-    step: float,
-    steps: int,
+    eps: float,
+    step_size: float,
+    n_steps: int,
     boxes: Sequence[Box | None],
     generator: torch.Generator,
 ) -> list[Tensor]:
@@ -37,16 +37,18 @@ def projected_ascent(
         boxes: least and largest value that an entry of each view may have, or None.
         generator: of the start, on the cpu, so that it is the same on every device.
     """
-    around = [_around(x, epsilon, box) for x, box in zip(views, boxes, strict=True)]
+    around = [_around(x, eps, box) for x, box in zip(views, boxes, strict=True)]
 
     def moved(start: Sequence[Tensor], change: list[Tensor]) -> list[Tensor]:
         parts = zip(start, change, around, strict=True)
         return [(x + radius * d).detach().clamp(low, high) for x, d, (radius, low, high) in parts]
 
     found = moved(views, [2 * torch.rand(x.shape, generator=generator).to(x) - 1 for x in views])
-    for _ in range(steps):
+    for _ in range(n_steps):
         leaves = [x.requires_grad_() for x in found]
-        found = moved(leaves, [step * slope.sign() for slope in torch.autograd.grad(loss(leaves), leaves)])
+        found = moved(
+            leaves, [step_size * slope.sign() for slope in torch.autograd.grad(loss(leaves), leaves)]
+        )
     return found
 
 

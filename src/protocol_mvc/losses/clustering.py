@@ -13,7 +13,7 @@ def soft_cross_entropy(log_p: Tensor, label: Tensor) -> Tensor:
     return -(label * log_p).sum(1).mean()
 
 
-def inequality(p: Tensor) -> Tensor:
+def kl_to_uniform(p: Tensor) -> Tensor:
     r"""How unequal clusters are, :math:`\log K + \sum_k m_k \log m_k`, with m the mean of p (n, k).
 
     It is the divergence of m from the uniform distribution, so it is least, 0, for clusters of one size.

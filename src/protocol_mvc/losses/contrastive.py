@@ -4,7 +4,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-NOTHING = -1e30  # a logit whose exponential is 0; finite, since differences of infinities have no gradient
+MASKED_LOGIT = (
+    -1e30
+)  # a logit whose exponential is 0; finite, since differences of infinities have no gradient
 
 
 def feature_contrast(
@@ -55,7 +57,7 @@ def paired_contrast(
     if attenuate is not None:
         half = torch.cat([attenuate.clone().fill_diagonal_(1)] * 2, dim=1)  # of negatives alone
         logits = logits * torch.cat([half, half])
-    logits.fill_diagonal_(NOTHING)
+    logits.fill_diagonal_(MASKED_LOGIT)
     if shift is not None:
         for partner in (n, -n):
             logits.diagonal(partner).add_(shift)

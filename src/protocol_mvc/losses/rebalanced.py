@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from protocol_mvc.losses.contrastive import NOTHING
+from protocol_mvc.losses.contrastive import MASKED_LOGIT
 
 
 def class_sensitive_contrast(
@@ -34,7 +34,7 @@ def class_sensitive_contrast(
         sample_weight: weight w of positives among the samples (Eq. 22).
         prototype_weight: weight w of the positive prototype (Eq. 22).
     """
-    logits = (p @ p.T / temperature).fill_diagonal_(NOTHING)
+    logits = (p @ p.T / temperature).fill_diagonal_(MASKED_LOGIT)
     prototypes = prototype_logits + log_frequency  # (n, k)
     log_total = torch.logaddexp(torch.logsumexp(logits, 1), torch.logsumexp(prototypes, 1))
     member = functional.one_hot(label, p.shape[1]).to(p)

@@ -7,20 +7,20 @@ from torch import nn
 
 from protocol_mvc.data.batches import Batch
 from protocol_mvc.losses.selective import mutual_contrast
-from protocol_mvc.methods.base import Count, NotNegative, Positive, reconstruction
-from protocol_mvc.methods.base_ddc import DdcMethod, DeepDdcConfig
+from protocol_mvc.methods.base import NonNegativeFloat, NonNegativeInt, PositiveFloat, reconstruction
+from protocol_mvc.methods.ddc import DdcMethod, DeepDdcConfig
 from protocol_mvc.nn.dense import Clustered, normed_layers
 from protocol_mvc.nn.network import Codes
-from protocol_mvc.stages import Losses, Stage
+from protocol_mvc.training.stage import Losses, Stage
 
 
 class AecoddcConfig(DeepDdcConfig):
     """Every choice of AECoDDC; the defaults are the published values."""
 
-    reconstruct_length: Count = 50  #: epochs of reconstruction and contrast alone
-    reconstruction_weight: NotNegative = 1.0
-    contrast_weight: NotNegative = 0.1
-    temperature: Positive = 0.1  #: of the contrast
+    reconstruct_length: NonNegativeInt = 50  #: epochs of reconstruction and contrast alone
+    reconstruction_weight: NonNegativeFloat = 1.0
+    contrast_weight: NonNegativeFloat = 0.1
+    temperature: PositiveFloat = 0.1  #: of the contrast
 
 
 PRESETS = {"default": AecoddcConfig()}

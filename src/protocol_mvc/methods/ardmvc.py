@@ -9,26 +9,26 @@ from torch import Tensor
 from protocol_mvc.data.batches import Batch
 from protocol_mvc.losses.adversarial import Box, projected_ascent, smoothed_divergence
 from protocol_mvc.losses.selective import mutual_contrast
-from protocol_mvc.methods.base import Count, NotNegative, Positive, Width
-from protocol_mvc.methods.base_ddc import AlignedMethod, DeepDdcConfig
-from protocol_mvc.stages import Losses, Stage
+from protocol_mvc.methods.base import NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
+from protocol_mvc.methods.ddc import AlignedMethod, DeepDdcConfig
+from protocol_mvc.training.stage import Losses, Stage
 
 
 class ArdmvcConfig(DeepDdcConfig):
     """Every choice of AR-DMVC; the defaults are those of the published code."""
 
-    cluster_length: Count = 30  #: epochs
-    clip: Positive | None = None
-    evaluate_every: Width | None = None
-    contrast_weight: NotNegative = 0.1
-    temperature: Positive = 0.1  #: of the contrast
+    cluster_length: NonNegativeInt = 30  #: epochs
+    clip: PositiveFloat | None = None
+    evaluate_every: PositiveInt | None = None
+    contrast_weight: NonNegativeFloat = 0.1
+    temperature: PositiveFloat = 0.1  #: of the contrast
     #: epsilon, largest change of an entry, in deviations of its column unless the view is scaled to [0, 1]
-    attack_size: Positive = 0.2
-    attack_step: Positive = 0.1  #: as a share of the size
-    attack_steps: Width = 10
-    attack_weight: NotNegative = 1.0  #: of the loss on attacked views
+    attack_size: PositiveFloat = 0.2
+    attack_step: PositiveFloat = 0.1  #: as a share of the size
+    attack_steps: PositiveInt = 10
+    attack_weight: NonNegativeFloat = 1.0  #: of the loss on attacked views
     mitigator: bool = False  #: whether predictions for attacked views must stay near those for clean ones
-    mitigator_weight: NotNegative = 0.1
+    mitigator_weight: NonNegativeFloat = 0.1
     #: whether the batch-norms remember what they see during an attack, as in the published code
     attack_statistics: bool = False
 
@@ -67,5 +67,5 @@ class Ardmvc(AlignedMethod):
         c = self.config
         victim = self.network if c.attack_statistics else deepcopy(self.network)
         climbed = lambda moved: mutual_contrast(victim(moved).codes.z, temperature=c.temperature)
-        size = {"epsilon": c.attack_size, "step": c.attack_step, "steps": c.attack_steps}
+        size = {"eps": c.attack_size, "step_size": c.attack_step, "n_steps": c.attack_steps}
         return projected_ascent(climbed, views, **size, boxes=boxes, generator=generator)

@@ -9,24 +9,24 @@ import torch
 from pydantic import BaseModel, ConfigDict, Field
 from torch import Tensor, nn
 
-from protocol_mvc.assignment import Features, Labels, kmeans
 from protocol_mvc.data.batches import Batch, Source
 from protocol_mvc.data.views import Views
-from protocol_mvc.distributed import gather, shares, world_size
-from protocol_mvc.losses.clustering import inequality
+from protocol_mvc.losses.clustering import kl_to_uniform
 from protocol_mvc.losses.contrastive import class_contrast
 from protocol_mvc.losses.reconstruction import squared_error
-from protocol_mvc.nn.heads import centers_of, log_closeness
+from protocol_mvc.nn.heads import cluster_means, log_assignment
 from protocol_mvc.nn.network import CodeNetwork, SharedHeads, rows_of
 from protocol_mvc.nn.seeded import evaluating
-from protocol_mvc.runtime import draw_seed
-from protocol_mvc.stages import Losses, Stage
+from protocol_mvc.partition.consensus import Features, Labels, kmeans
+from protocol_mvc.training.stage import Losses, Stage
+from protocol_mvc.utils.distributed import all_gather, shard_weight, world_size
+from protocol_mvc.utils.runtime import draw_seed
 
-Count = Annotated[int, Field(ge=0)]
-Width = Annotated[int, Field(ge=1)]
-Positive = Annotated[float, Field(gt=0)]
+NonNegativeInt = Annotated[int, Field(ge=0)]
+PositiveInt = Annotated[int, Field(ge=1)]
+PositiveFloat = Annotated[float, Field(gt=0)]
 Fraction = Annotated[float, Field(ge=0, le=1)]
-NotNegative = Annotated[float, Field(ge=0)]
+NonNegativeFloat = Annotated[float, Field(ge=0)]
 
 SHARPNESS = 10.0  # of the probabilities after K-means; labels do not depend on it
 
@@ -43,12 +43,12 @@ class MethodConfig(BaseModel):
 class AutoencoderConfig(MethodConfig):
     """The choices of a method that begins with one autoencoder per view."""
 
-    hidden: tuple[Width, ...] = (500, 500, 2000)  #: encoder layers between input and latent
-    latent: Width = 512  #: of the codes z^v
-    feature: Width = 128  #: of the features h^v
-    reconstruct_length: Count = 200  #: epochs
-    rate: Positive = 3e-4  #: of learning
-    kmeans_starts: Width = 100  #: of every K-means
+    hidden: tuple[PositiveInt, ...] = (500, 500, 2000)  #: encoder layers between input and latent
+    latent: PositiveInt = 512  #: of the codes z^v
+    feature: PositiveInt = 128  #: of the features h^v
+    reconstruct_length: NonNegativeInt = 200  #: epochs
+    rate: PositiveFloat = 3e-4  #: of learning
+    kmeans_starts: PositiveInt = 100  #: of every K-means
 
 
 class Inferred(NamedTuple):
@@ -130,7 +130,7 @@ class LabelMethod(CodeMethod):
     def infer(self, batch: Batch) -> Inferred:
         """The features of the views that are there, and the mean of their predictions."""
         codes, here = self.network.encode(batch.views), batch.present
-        return Inferred(side_by_side(codes.h, here), log_mean(codes.logits, here))
+        return Inferred(concat_views(codes.h, here), log_mean(codes.logits, here))
 
 
 class KMeansMethod(CodeMethod):
@@ -149,27 +149,27 @@ class KMeansMethod(CodeMethod):
     def infer(self, batch: Batch) -> Inferred:
         """The nearer a centre is, the likelier is its cluster."""
         x = self.embed(batch)
-        return Inferred(x, log_closeness(x, self.centers, SHARPNESS))
+        return Inferred(x, log_assignment(x, self.centers, SHARPNESS))
 
     @torch.no_grad()
     def read_out(self, source: Source, generator: torch.Generator) -> None:
         """K-means of all samples."""
         x = infer_all(self, source).embedding
         label = torch.from_numpy(self.kmeans(x.numpy(), generator))
-        self.centers.copy_(centers_of(x, label, self.n_clusters))
+        self.centers.copy_(cluster_means(x, label, self.n_clusters))
         super().read_out(source, generator)
 
 
-def check_able(views: Views, method: type[Any], name: str) -> None:
+def require_complete_views(views: Views, method: type[Any], name: str) -> None:
     """Refuse samples that lack views, for methods that need them."""
-    if not (views.complete or method.incomplete):
+    if not (views.is_complete or method.incomplete):
         raise ValueError(
             f"{name} needs all views of every sample, but {1 - views.mask.mean():.1%} are missing: "
             "leave those samples out, or use PROTOCOL or DSIMVC."
         )
 
 
-def check_company(method: type[Any], name: str, batch: int) -> None:
+def require_divisible(method: type[Any], name: str, batch: int) -> None:
     """Refuse to train in company, if the method or the size of its batches forbid it."""
     if world_size() > 1 and not method.divisible:
         raise ValueError(f"{name} is trained by one process, not by {world_size()}: PROTOCOL can share work.")
@@ -183,11 +183,11 @@ def check_company(method: type[Any], name: str, batch: int) -> None:
 def infer_all(method: Any, source: Source, *, features: bool = True) -> Inferred:
     """Inference for every sample of a source, in order, on the cpu; without features if nobody needs them."""
     bare = lambda batch: (torch.empty(len(batch.rows), 0), method.infer(batch).log_proba)
-    return Inferred(*collect(method, source, method.infer if features else bare))
+    return Inferred(*map_batches(method, source, method.infer if features else bare))
 
 
 @torch.no_grad()
-def collect(module: nn.Module, source: Source, give: Callable[[Batch], Iterable[Tensor]]) -> list[Tensor]:
+def map_batches(module: nn.Module, source: Source, give: Callable[[Batch], Iterable[Tensor]]) -> list[Tensor]:
     """What a function gives of every sample of a source, in order, on the cpu.
 
     Where work is shared, each process asks it of some samples, and all get everything.
@@ -197,7 +197,7 @@ def collect(module: nn.Module, source: Source, give: Callable[[Batch], Iterable[
         if not parts:  # more processes than blocks: this one can tell the shape and no more
             parts = [[x[:0].cpu() for x in give(source.take(torch.tensor([0])))]]
     whole = [torch.cat(column) for column in zip(*parts, strict=True)]
-    return [(gather(x) if source.shared else x)[: len(source)] for x in whole]
+    return [(all_gather(x) if source.shared else x)[: len(source)] for x in whole]
 
 
 def reconstruction(batch: Batch, x_hat: list[Tensor]) -> Losses:
@@ -206,7 +206,7 @@ def reconstruction(batch: Batch, x_hat: list[Tensor]) -> Losses:
     errors = {v: squared_error(batch.views[v][rows], x_hat[v][rows]) for v, rows in views}
     if world_size() > 1:
         here = torch.ones_like(x_hat[0][:, :1]) if batch.present is None else batch.present.float()
-        weight = shares(here.sum(0).expand(len(x_hat)))
+        weight = shard_weight(here.sum(0).expand(len(x_hat)))
         errors = {v: weight[v] * error for v, error in errors.items()}
     return {"reconstruction": sum_of(errors.values())}
 
@@ -221,11 +221,11 @@ def label_agreement(
     contrast = partial(class_contrast, temperature=temperature, own_negatives=own_negatives)
     return {
         "label": sum_of(contrast(*pair) for pair in pairs),
-        "balance": balance_weight * sum_of(inequality(a) + inequality(b) for a, b in pairs),
+        "balance": balance_weight * sum_of(kl_to_uniform(a) + kl_to_uniform(b) for a, b in pairs),
     }
 
 
-def side_by_side(h: list[Tensor], present: Tensor | None) -> Tensor:
+def concat_views(h: list[Tensor], present: Tensor | None) -> Tensor:
     """The features of all views (n, V d); an absent view is represented by the mean of the others."""
     x = torch.stack(h, dim=1)  # (n, V, d)
     if present is not None:

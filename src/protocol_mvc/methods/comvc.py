@@ -4,18 +4,18 @@ import torch
 from torch import Tensor
 
 from protocol_mvc.losses.selective import selective_contrast
-from protocol_mvc.methods.base import NotNegative, Positive
-from protocol_mvc.methods.base_ddc import DEEP, AlignedMethod, DdcConfig
+from protocol_mvc.methods.base import NonNegativeFloat, PositiveFloat
+from protocol_mvc.methods.ddc import DEEP, AlignedMethod, DdcConfig
 from protocol_mvc.nn.dense import Clustered
 
 
 class ComvcConfig(DdcConfig):
     """Every choice of CoMVC; the defaults are the published values."""
 
-    contrast_weight: NotNegative = 0.1  #: delta; 20 for CCV and COIL
-    temperature: Positive = 0.1
+    contrast_weight: NonNegativeFloat = 0.1  #: delta; 20 for CCV and COIL
+    temperature: PositiveFloat = 0.1
     #: negatives of an anchor as a share of all rows of a batch; None takes all rows of the two views
-    negatives: Positive | None = 0.25
+    negatives: PositiveFloat | None = 0.25
 
 
 PRESETS = {"default": ComvcConfig(), "deepmvc": ComvcConfig(**DEEP, negatives=None)}

@@ -7,27 +7,34 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from protocol_mvc import assignment
 from protocol_mvc.data.batches import Batch, Source
 from protocol_mvc.losses.contrastive import paired_contrast
 from protocol_mvc.methods import base
-from protocol_mvc.methods.base import Count, NotNegative, Positive, Width, collect, sum_of
-from protocol_mvc.nn.heads import centers_of
-from protocol_mvc.stages import Losses, Stage
+from protocol_mvc.methods.base import (
+    NonNegativeFloat,
+    NonNegativeInt,
+    PositiveFloat,
+    PositiveInt,
+    map_batches,
+    sum_of,
+)
+from protocol_mvc.nn.heads import cluster_means
+from protocol_mvc.partition import consensus
+from protocol_mvc.training.stage import Losses, Stage
 from protocol_mvc.transport import solve
 
 
 class CsotConfig(base.AutoencoderConfig):
     """Every choice of CSOT."""
 
-    reconstruct_length: Count = 1  #: epochs
-    contrast_length: Count = 100  #: epochs, each with new prototypes
-    kmeans_starts: Width = 10  #: of the K-means of every epoch; the released code takes 100
-    temperature: Positive = 0.5  #: of the contrast of features and of labels
-    epsilon: Positive = 0.05  #: entropic regularisation of the transport
-    semantic_weight: NotNegative = 0.3  #: alpha, of all that is about labels
-    feature_weight: NotNegative = 1.0  #: beta, of the contrast of features
-    balance_weight: NotNegative = 1.0  #: of the wish for clusters of one size, times alpha
+    reconstruct_length: NonNegativeInt = 1  #: epochs
+    contrast_length: NonNegativeInt = 100  #: epochs, each with new prototypes
+    kmeans_starts: PositiveInt = 10  #: of the K-means of every epoch; the released code takes 100
+    temperature: PositiveFloat = 0.5  #: of the contrast of features and of labels
+    epsilon: PositiveFloat = 0.05  #: entropic regularisation of the transport
+    semantic_weight: NonNegativeFloat = 0.3  #: alpha, of all that is about labels
+    feature_weight: NonNegativeFloat = 1.0  #: beta, of the contrast of features
+    balance_weight: NonNegativeFloat = 1.0  #: of the wish for clusters of one size, times alpha
     #: how labels follow the transport: by their inner product, as released, or by the divergence
     semantic_loss: Literal["product", "divergence"] = "product"
     #: prototypes bear the labels that agree most with those of their samples; released: they change at random
@@ -50,11 +57,11 @@ class Csot(base.LabelMethod):
         self, source: Source, generator: torch.Generator, progress: float, begun: None
     ) -> Tensor:
         """Centres (k, feature) that K-means finds in the mean features of all samples."""
-        feature, log_p = collect(self, source, self._means)
+        feature, log_p = map_batches(self, source, self._means)
         label, k = self.kmeans(feature.numpy(), generator), self.n_clusters
         if self.config.match_prototypes:
-            label = assignment.renamed(label, log_p.argmax(1).numpy(), k)
-        return centers_of(feature, torch.from_numpy(label), k, empty=0.0).to(self.prior.device)
+            label = consensus.relabel_to_match(label, log_p.argmax(1).numpy(), k)
+        return cluster_means(feature, torch.from_numpy(label), k, empty=0.0).to(self.prior.device)
 
     def _means(self, batch: Batch) -> tuple[Tensor, Tensor]:
         codes = self.network.encode(batch.views)
@@ -82,7 +89,11 @@ class Csot(base.LabelMethod):
     def transport(self, h: Tensor, prototypes: Tensor) -> Tensor:
         """How samples are split over the prototypes (n, k) if each of these gets the same mass."""
         likeness = h @ prototypes.T
-        return solve(likeness, epsilon=self.config.epsilon, kl_weight=math.inf).split(likeness).to(h)
+        return (
+            solve(likeness, epsilon=self.config.epsilon, prior_strength=math.inf)
+            .row_probabilities(likeness)
+            .to(h)
+        )
 
     def _follow(self, p: Tensor, share: Tensor) -> Tensor:
         known: Tensor = torch.special.xlogy(share, share)

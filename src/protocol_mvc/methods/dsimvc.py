@@ -10,27 +10,27 @@ from torch.func import functional_call
 from torch.nn import functional
 
 from protocol_mvc.data.batches import Batch, Source
-from protocol_mvc.imputation import filled, nearest_donors
 from protocol_mvc.losses.pairwise import spectral_contrast
 from protocol_mvc.methods import base
-from protocol_mvc.methods.base import Count, NotNegative, Positive, Width, sum_of
+from protocol_mvc.methods.base import NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt, sum_of
+from protocol_mvc.methods.imputation import impute_from_donors, nearest_donors
 from protocol_mvc.nn.autoencoder import mlp
 from protocol_mvc.nn.network import CodeNetwork, Codes, SharedHeads
-from protocol_mvc.stages import Losses, Stage
+from protocol_mvc.training.stage import Losses, Stage
 
 
 class DsimvcConfig(base.AutoencoderConfig):
     """Every choice of DSIMVC; the defaults are the published values."""
 
-    reconstruct_length: Count = 100  #: epochs
-    helper_reconstruct_length: Count = 200  #: epochs of the network that finds neighbours
-    helper_contrast_length: Count = 100
-    iterations: Count = 200  #: steps of the main training
-    temperature: Positive = 1.0  #: of the contrast of labels
-    balance_weight: NotNegative = 1.0  #: of the wish for clusters of one size
-    weigher: Width = 100  #: hidden layer of the network that weighs samples
-    virtual_rate: Positive = 1e-3  #: of the step that is only tried
-    neighbours: Width = 3  #: samples that a missing view is filled in from
+    reconstruct_length: NonNegativeInt = 100  #: epochs
+    helper_reconstruct_length: NonNegativeInt = 200  #: epochs of the network that finds neighbours
+    helper_contrast_length: NonNegativeInt = 100
+    iterations: NonNegativeInt = 200  #: steps of the main training
+    temperature: PositiveFloat = 1.0  #: of the contrast of labels
+    balance_weight: NonNegativeFloat = 1.0  #: of the wish for clusters of one size
+    weigher: PositiveInt = 100  #: hidden layer of the network that weighs samples
+    virtual_rate: PositiveFloat = 1e-3  #: of the step that is only tried
+    neighbours: PositiveInt = 3  #: samples that a missing view is filled in from
     rescale_incomplete: bool = False  #: features of filled-in samples count as others do, not 1 / n of it
     dynamic_imputation: bool = False  #: neighbours by the present features, found anew in every step
 
@@ -58,7 +58,7 @@ class Dsimvc(base.LabelMethod):
         """Reconstruct, find neighbours if there are gaps, and train on complete and filled-in samples."""
         c = self.config
         helper = Stage("helper reconstruct", c.helper_reconstruct_length, self.help_reconstruct, c.rate)
-        helper = helper._replace(begin=lambda source, generator: not source.views.complete)
+        helper = helper._replace(begin=lambda source, generator: not source.views.is_complete)
         contrast = helper._replace(name="helper contrast", epochs=c.helper_contrast_length)
         contrast = contrast._replace(step=self.help_agree, prepare=self.complete, adam="kept")
         safe = Stage("safe", c.iterations, self.safe, c.rate, self.find_donors, self.draw, most_steps=1)
@@ -70,7 +70,7 @@ class Dsimvc(base.LabelMethod):
 
     def complete(self, source: Source, generator: torch.Generator, *_: Any) -> Iterator[Batch]:
         """Samples that have all views."""
-        return source.drawn(_is_complete(source).nonzero()[:, 0], generator)
+        return source.cycle(_is_complete(source).nonzero()[:, 0], generator)
 
     def help_agree(self, batch: Batch, progress: float, complete: Iterator[Batch]) -> Losses:
         """The views of complete samples agree, for the helper."""
@@ -89,12 +89,14 @@ class Dsimvc(base.LabelMethod):
 
     def find_donors(self, source: Source, generator: torch.Generator) -> Tensor | bool | None:
         """Who gives each missing view; nothing where all are there, and no training of a single view."""
-        if source.views.complete:
+        if source.views.is_complete:
             return None if self.n_views > 1 else False
         return self._donors(source, self.helper)
 
     def _donors(self, source: Source, network: CodeNetwork) -> Tensor:
-        h = base.collect(self, source, lambda batch: map(functional.normalize, network.encode(batch.views).h))
+        h = base.map_batches(
+            self, source, lambda batch: map(functional.normalize, network.encode(batch.views).h)
+        )
         return nearest_donors(h, torch.from_numpy(source.views.mask), self.config.neighbours)
 
     def draw(
@@ -106,8 +108,8 @@ class Dsimvc(base.LabelMethod):
             return complete, None
         if self.config.dynamic_imputation:
             donors = self._donors(source, self.network)
-        incomplete = next(source.drawn((~_is_complete(source)).nonzero()[:, 0], generator))
-        return complete, filled(source, incomplete, donors)
+        incomplete = next(source.cycle((~_is_complete(source)).nonzero()[:, 0], generator))
+        return complete, impute_from_donors(source, incomplete, donors)
 
     def safe(self, batch: Batch, progress: float, context: tuple[Batch, Batch | None]) -> Losses:
         """The complete samples, the filled-in ones by their weights, and how good these weights are."""

@@ -10,20 +10,20 @@ from torch.nn import functional
 from protocol_mvc.data.batches import Batch, Source
 from protocol_mvc.losses.contrastive import paired_contrast
 from protocol_mvc.methods import base
-from protocol_mvc.methods.base import Count, Positive, Width, sum_of
+from protocol_mvc.methods.base import NonNegativeInt, PositiveFloat, PositiveInt, sum_of
 from protocol_mvc.nn.fusion import TwiceNormedAttention
 from protocol_mvc.nn.network import CodeNetwork, Codes
-from protocol_mvc.stages import Losses, Stage
+from protocol_mvc.training.stage import Losses, Stage
 
 
 class GcfAggConfig(base.AutoencoderConfig):
     """Every choice of GCFAggMVC; the defaults are the published values."""
 
-    feedforward: Width = 256  #: inside the attention block
+    feedforward: PositiveInt = 256  #: inside the attention block
     dropout: Annotated[float, Field(ge=0, lt=1)] = 0.1  #: of the attention block
-    contrast_length: Count = 100  #: epochs
-    temperature: Positive = 0.5
-    anchors: Width = 256  #: training samples that every sample attends to in prediction
+    contrast_length: NonNegativeInt = 100  #: epochs
+    temperature: PositiveFloat = 0.5
+    anchors: PositiveInt = 256  #: training samples that every sample attends to in prediction
 
 
 PRESETS = {"default": GcfAggConfig()}

@@ -8,22 +8,22 @@ from sklearn.preprocessing import minmax_scale
 from torch import Tensor
 from torch.nn import functional
 
-from protocol_mvc import assignment
 from protocol_mvc.data.batches import Batch, Source
 from protocol_mvc.losses.contrastive import paired_contrast
 from protocol_mvc.methods import base
-from protocol_mvc.methods.base import Count, NotNegative, Positive, collect, sum_of
-from protocol_mvc.stages import Losses, Stage
+from protocol_mvc.methods.base import NonNegativeFloat, NonNegativeInt, PositiveFloat, map_batches, sum_of
+from protocol_mvc.partition import consensus
+from protocol_mvc.training.stage import Losses, Stage
 
 
 class MflvcConfig(base.AutoencoderConfig):
     """Every choice of MFLVC; the defaults are the published values."""
 
-    contrast_length: Count = 50  #: epochs
-    match_length: Count = 50  #: steps on all samples, each with labels matched anew
-    temperature_feature: Positive = 0.5
-    temperature_label: Positive = 1.0
-    balance_weight: NotNegative = 1.0  #: of the wish for clusters of one size
+    contrast_length: NonNegativeInt = 50  #: epochs
+    match_length: NonNegativeInt = 50  #: steps on all samples, each with labels matched anew
+    temperature_feature: PositiveFloat = 0.5
+    temperature_label: PositiveFloat = 1.0
+    balance_weight: NonNegativeFloat = 1.0  #: of the wish for clusters of one size
     double_softmax: bool = True  #: the K-means labels are learned by softmax(softmax(logits)), as released
 
 
@@ -62,9 +62,11 @@ class Mflvc(base.LabelMethod):
 
     def match(self, source: Source, generator: torch.Generator, progress: float, groups: Tensor) -> Tensor:
         """The groups under the names, one for each, that agree most with the label head: (n, V)."""
-        logits = collect(self, source, lambda batch: self.network.encode(batch.views).logits)
+        logits = map_batches(self, source, lambda batch: self.network.encode(batch.views).logits)
         named = zip(groups.numpy().T, (x.argmax(1).numpy() for x in logits), strict=True)
-        return torch.from_numpy(np.stack([assignment.renamed(*pair, self.n_clusters) for pair in named], 1))
+        return torch.from_numpy(
+            np.stack([consensus.relabel_to_match(*pair, self.n_clusters) for pair in named], 1)
+        )
 
     def learn(self, batch: Batch, progress: float, labels: Tensor) -> Losses:
         """The label head learns the matched groups."""

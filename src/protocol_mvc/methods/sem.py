@@ -8,15 +8,22 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from protocol_mvc import assignment
 from protocol_mvc.data.batches import Batch, Source
 from protocol_mvc.losses.contrastive import paired_contrast
 from protocol_mvc.losses.divergence import jensen_shannon, mean_discrepancy
 from protocol_mvc.losses.pairwise import robust_contrast, spectral_contrast
 from protocol_mvc.methods import base
-from protocol_mvc.methods.base import Count, NotNegative, Positive, Width, collect, sum_of
+from protocol_mvc.methods.base import (
+    NonNegativeFloat,
+    NonNegativeInt,
+    PositiveFloat,
+    PositiveInt,
+    map_batches,
+    sum_of,
+)
 from protocol_mvc.nn.network import CodeNetwork, Codes
-from protocol_mvc.stages import Losses, Stage
+from protocol_mvc.partition import consensus
+from protocol_mvc.training.stage import Losses, Stage
 
 MOST_ROWS = 2000  # for the discrepancy, which looks at all pairs of them
 MASKED = 0.3  # share of the entries that a masked view lacks
@@ -27,15 +34,15 @@ Context = tuple[Tensor, torch.Generator]  # the weights (V, V) of pairs of views
 class SemConfig(base.AutoencoderConfig):
     """Every choice of SEM; the defaults are the published values."""
 
-    reconstruct_length: Count = 100  #: epochs
-    contrast_length: Count = 100  #: epochs of every round
-    rounds: Count = 4  #: each begins with new weights of the pairs of views
+    reconstruct_length: NonNegativeInt = 100  #: epochs
+    contrast_length: NonNegativeInt = 100  #: epochs of every round
+    rounds: NonNegativeInt = 4  #: each begins with new weights of the pairs of views
     contrast: Literal["infonce", "spectral", "robust"] = "infonce"  #: InfoNCE, PSCL or RINCE
-    temperature: Positive = 1.0  #: of InfoNCE
+    temperature: PositiveFloat = 1.0  #: of InfoNCE
     measure: Literal["nmi", "jsd", "mmd"] = "nmi"  #: of the agreement of two views
-    groups_per_cluster: Width = 1  #: K-means groups that the NMI compares, for each cluster
+    groups_per_cluster: PositiveInt = 1  #: K-means groups that the NMI compares, for each cluster
     corrupt: Literal["nothing", "noise", "mask"] = "nothing"  #: what views go through before reconstruction
-    reconstruction_weight: NotNegative = 1.0
+    reconstruction_weight: NonNegativeFloat = 1.0
 
 
 PRESETS = {"default": SemConfig()}
@@ -76,11 +83,11 @@ class Sem(base.KMeansMethod):
         """W (V, V): exp(NMI) - 1, exp(1 - JSD) - 1 or exp(-MMD) of every two views, by codes at first."""
         encode = self.network.encode
         give = lambda batch: encode(batch.views).h if number else encode(batch.views).z
-        features, c = collect(self, source, give), self.config
+        features, c = map_batches(self, source, give), self.config
         if c.measure == "nmi":
             k = min(c.groups_per_cluster * self.n_clusters, len(source))
             groups = [self.kmeans(x.numpy(), generator, k) for x in features]
-            return torch.from_numpy(assignment.agreement(groups)).float().expm1()
+            return torch.from_numpy(consensus.pairwise_nmi(groups)).float().expm1()
         rows = torch.randperm(len(source), generator=generator)[: MOST_ROWS if c.measure == "mmd" else None]
         apart = jensen_shannon if c.measure == "jsd" else mean_discrepancy
         distance = torch.stack([torch.stack([apart(a[rows], b[rows]) for b in features]) for a in features])

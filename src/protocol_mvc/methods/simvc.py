@@ -1,6 +1,6 @@
 """SiMVC: views are fused by trainable weights and clustered by divergences, without any alignment."""
 
-from protocol_mvc.methods.base_ddc import DEEP, DdcConfig, DdcMethod
+from protocol_mvc.methods.ddc import DEEP, DdcConfig, DdcMethod
 
 
 class SimvcConfig(DdcConfig):

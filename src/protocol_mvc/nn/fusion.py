@@ -6,7 +6,7 @@ from torch.nn import functional
 
 from protocol_mvc.nn.seeded import Dropout, Seeded
 
-FAINTEST = 30.0  # nats below the strongest attention; squares of fainter ones are slow, denormal numbers
+MAX_LOGIT_GAP = 30.0  # nats below the strongest attention; squares of fainter ones are slow, denormal numbers
 
 
 class Projections(Seeded):
@@ -50,7 +50,7 @@ class SampleAttention(nn.Module):
         """Structure-aware features s (n, width) and the attention matrix G (n, n)."""
         q, k, v = self.attention(z)
         scores = q @ k.T * self.attention.scale
-        scores = torch.maximum(scores, scores.detach().amax(1, keepdim=True) - FAINTEST)
+        scores = torch.maximum(scores, scores.detach().amax(1, keepdim=True) - MAX_LOGIT_GAP)
         g = torch.softmax(scores, dim=1)
         attended = self.attention.out_proj(g @ v)
         s = self.norm_attention(z + self.dropout(attended))

@@ -6,7 +6,7 @@ from torch.nn import functional
 
 from protocol_mvc.nn.seeded import Seeded
 
-NOWHERE = 1e3  # coordinates of an empty cluster's centre, far from all features
+EMPTY_CENTER = 1e3  # coordinates of an empty cluster's centre, far from all features
 
 
 class CosineClassifier(Seeded):
@@ -27,13 +27,13 @@ class CosineClassifier(Seeded):
         return self.scale * functional.normalize(x) @ functional.normalize(self.prototypes).T
 
 
-def centers_of(x: Tensor, label: Tensor, n_clusters: int, *, empty: float = NOWHERE) -> Tensor:
+def cluster_means(x: Tensor, label: Tensor, n_clusters: int, *, empty: float = EMPTY_CENTER) -> Tensor:
     """Mean of each cluster (k, d); the coordinates of an empty one are as said, else nowhere near."""
     member = functional.one_hot(label, n_clusters).to(x)
     size = member.sum(0)[:, None]
     return torch.where(size > 0, member.T @ x / size.clamp_min(1), empty)
 
 
-def log_closeness(x: Tensor, centers: Tensor, scale: float) -> Tensor:
+def log_assignment(x: Tensor, centers: Tensor, scale: float) -> Tensor:
     r"""Log-probabilities (n, k) of the clusters, :math:`\log softmax_k(-s \|x - c_k\|^2 / 2)`."""
     return torch.log_softmax(scale * (x @ centers.T - centers.square().sum(1) / 2), dim=1)

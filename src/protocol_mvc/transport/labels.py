@@ -8,7 +8,7 @@ from torch import Tensor
 from protocol_mvc.transport.solver import Transport
 
 
-def ramp(progress: float, start: float, end: float) -> float:
+def mass_schedule(progress: float, start: float, end: float) -> float:
     """Mass transported at a progress in [0, 1]: start + (end - start) exp(-5 (1 - progress)^2) (Eq. 16)."""
     return start + (end - start) * math.exp(-5 * (1 - progress) ** 2)
 
@@ -31,5 +31,5 @@ def pot_labels(log_p: Tensor, transport: Transport) -> PotLabels:
     n, dtype = len(log_p), log_p.dtype
     frequency = transport.column_mass / transport.column_mass.sum()
     log_frequency = frequency.clamp_min(0.5 / n).log()
-    soft = transport.split(log_p)
+    soft = transport.row_probabilities(log_p)
     return PotLabels(soft.to(dtype), soft.argmax(1), log_frequency.to(dtype))

@@ -31,7 +31,7 @@ class Problem:
     target: Tensor  # (k,) lambda c, sums to the transported mass
     mass: float  # lambda; 1 drops the virtual column
     epsilon: float
-    kl_weight: float  # beta; infinite makes the target a hard constraint
+    prior_strength: float  # beta; infinite makes the target a hard constraint
 
     @property
     def rest(self) -> float:
@@ -41,7 +41,7 @@ class Problem:
     @property
     def hard(self) -> bool:
         """Whether cluster sizes are prescribed exactly."""
-        return math.isinf(self.kl_weight)
+        return math.isinf(self.prior_strength)
 
     @property
     def goal(self) -> Tensor:
@@ -56,13 +56,13 @@ class Problem:
         """Add the constant to g that maximises the dual; it leaves the plan as it is."""
         if self.hard:
             return g - g[: len(self.target)].mean()
-        log_tilted = self.target.log() - g[: len(self.target)] / self.kl_weight
-        return g + self.kl_weight * (torch.logsumexp(log_tilted, 0) - math.log(self.mass))
+        log_tilted = self.target.log() - g[: len(self.target)] / self.prior_strength
+        return g + self.prior_strength * (torch.logsumexp(log_tilted, 0) - math.log(self.mass))
 
     def step(self, g: Tensor, log_mass: Tensor) -> Tensor:
         """One scaling of the columns, b <- (c / (M^T a))^f with f = beta / (beta + epsilon) (Eqs. 18, 48)."""
         f = torch.ones_like(g)
-        f[: len(self.target)] = 1 / (1 + self.epsilon / self.kl_weight)
+        f[: len(self.target)] = 1 / (1 + self.epsilon / self.prior_strength)
         return f * (g + self.epsilon * (self.goal.log() - log_mass))
 
     def value(self, g: Tensor, lse: float) -> float:
@@ -70,7 +70,7 @@ class Problem:
         real = g[: len(self.target)]
         if self.hard:
             return float(self.goal @ g) - self.epsilon * lse
-        penalty = self.kl_weight * float(self.target @ torch.expm1(-real / self.kl_weight))
+        penalty = self.prior_strength * float(self.target @ torch.expm1(-real / self.prior_strength))
         return self.rest * float(g[-1]) - self.epsilon * lse - penalty
 
     def curvature(self, g: Tensor, sums: Sums) -> Tensor:
@@ -82,11 +82,11 @@ class Problem:
         if not self.hard:
             k = len(self.target)
             w = self.wanted(g)[:k] / self.mass
-            matrix[:k, :k] += self.mass / self.kl_weight * (torch.diag(w) - torch.outer(w, w))
+            matrix[:k, :k] += self.mass / self.prior_strength * (torch.diag(w) - torch.outer(w, w))
         scale = sums.mass / self.epsilon  # the curvature if every sample were undecided
         return matrix + scale.mean() / len(g) + torch.diag(RIDGE * scale)
 
     def _tilt(self, g: Tensor) -> Tensor:
         tilt = torch.ones_like(g)
-        tilt[: len(self.target)] = torch.exp(-g[: len(self.target)] / self.kl_weight)
+        tilt[: len(self.target)] = torch.exp(-g[: len(self.target)] / self.prior_strength)
         return tilt

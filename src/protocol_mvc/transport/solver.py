@@ -25,20 +25,20 @@ class Transport(NamedTuple):
     column_mass: Tensor  #: (k,) mass that each cluster receives
     residual: float  #: L1 error of the optimality conditions; the whole mass is 1
     gap: float  #: primal value of a feasible plan nearby minus dual value
-    passes: int  #: sweeps over the n x k entries
+    n_iter: int  #: sweeps over the n x k entries
     converged: bool
     epsilon: float
 
-    def split(self, log_p: Any) -> Tensor:
+    def row_probabilities(self, log_p: Any) -> Tensor:
         """How each row, also an unseen one, is split over the clusters (n, k): rows sum to at most 1."""
         log_p = tensor_of(log_p).double().clamp_min(LOWEST)
         logits = (torch.nn.functional.pad(log_p, (0, 1)) + self.potentials) / self.epsilon
         return torch.softmax(logits, dim=1)[:, :-1]
 
-    def plan(self, log_p: Any, row_weights: Any = None) -> Tensor:
+    def plan(self, log_p: Any, row_marginal: Any = None) -> Tensor:
         """The plan T (n, k) for all rows: their split times their weight, scaled as in `solve`."""
-        split = self.split(log_p)
-        weight = split.new_ones(len(split)) if row_weights is None else tensor_of(row_weights).to(split)
+        split = self.row_probabilities(log_p)
+        weight = split.new_ones(len(split)) if row_marginal is None else tensor_of(row_marginal).to(split)
         return split * (weight / weight.sum())[:, None]
 
 
@@ -47,15 +47,15 @@ def solve(
     *,
     mass: float = 1.0,
     epsilon: float = 0.1,
-    kl_weight: float = 1.0,
-    row_weights: Tensor | None = None,
+    prior_strength: float = 1.0,
+    row_marginal: Tensor | None = None,
     prior: Tensor | None = None,
-    start: Tensor | None = None,
-    tolerance: float = 1e-9,
-    max_passes: int = 10_000,
+    init: Tensor | None = None,
+    tol: float = 1e-9,
+    max_iter: int = 10_000,
     method: str = "auto",
     chunk_rows: int | None = None,
-    merge: Merge = lambda sums: sums,
+    all_reduce: Merge = lambda sums: sums,
 ) -> Transport:
     r"""Transport a fraction of the samples' mass to clusters whose sizes are only softly prescribed.
 
@@ -75,12 +75,12 @@ def solve(
             that returns an iterator of their row chunks, called once per pass. Sums are in float64.
         mass: fraction :math:`\lambda` in (0, 1] of the mass to transport; 1 has no virtual column.
         epsilon: entropic regularisation :math:`\epsilon`.
-        kl_weight: strength :math:`\beta` of the prior; infinite makes cluster sizes a hard constraint.
-        row_weights: r (n,), uniform by default; scaled to sum to 1.
+        prior_strength: strength :math:`\beta` of the prior; infinite makes cluster sizes a hard constraint.
+        row_marginal: r (n,), uniform by default; scaled to sum to 1.
         prior: class distribution c (k,), uniform by default; scaled to sum to 1.
         start: potentials of an earlier solve with as many clusters.
         tolerance: accepted L1 error of the optimality conditions.
-        max_passes: bound on the sweeps over the data.
+        max_iter: bound on the sweeps over the data.
         method: "newton", "anderson", "scaling" (the paper's recursion), or "auto": Newton up to 512 clusters.
         chunk_rows: rows held at once.
         merge: adds up a vector of sums over processes that hold different rows.
@@ -89,17 +89,17 @@ def solve(
         >>> import torch
         >>> from protocol_mvc.transport import solve
         >>> log_p = torch.log(torch.tensor([[0.9, 0.1], [0.8, 0.2], [0.7, 0.3], [0.2, 0.8]]))
-        >>> result = solve(log_p, mass=0.5, epsilon=0.1, kl_weight=1.0)
+        >>> result = solve(log_p, mass=0.5, epsilon=0.1, prior_strength=1.0)
         >>> round(float(result.column_mass.sum()), 6), result.converged
         (0.5, True)
     """
-    if max_passes < 1 or (chunk_rows is not None and chunk_rows < 1):
-        raise ValueError(f"need max_passes >= 1 and chunk_rows >= 1, got {max_passes} and {chunk_rows}")
+    if max_iter < 1 or (chunk_rows is not None and chunk_rows < 1):
+        raise ValueError(f"need max_iter >= 1 and chunk_rows >= 1, got {max_iter} and {chunk_rows}")
     first = _first_chunk(log_p, chunk_rows)
-    problem = _problem(first, mass, epsilon, kl_weight, prior)
-    samples = _samples(log_p, first, row_weights, chunk_rows, merge)
-    search = Search(problem, samples.sweep, tolerance, max_passes)
-    _method(method, len(problem.target))(search, _start(problem, samples, start))
+    problem = _problem(first, mass, epsilon, prior_strength, prior)
+    samples = _samples(log_p, first, row_marginal, chunk_rows, all_reduce)
+    search = Search(problem, samples.sweep, tol, max_iter)
+    _method(method, len(problem.target))(search, _start(problem, samples, init))
     return _result(problem, samples, search)
 
 
@@ -112,31 +112,33 @@ def _first_chunk(log_p: Matrix, chunk_rows: int | None) -> Tensor:
     return first
 
 
-def _problem(first: Tensor, mass: float, epsilon: float, kl_weight: float, prior: Tensor | None) -> Problem:
+def _problem(
+    first: Tensor, mass: float, epsilon: float, prior_strength: float, prior: Tensor | None
+) -> Problem:
     """Validate the numbers."""
-    if not 0 < mass <= 1 or not 0 < epsilon < math.inf or not kl_weight > 0:
+    if not 0 < mass <= 1 or not 0 < epsilon < math.inf or not prior_strength > 0:
         raise ValueError(
-            "need 0 < mass <= 1, epsilon > 0 and kl_weight > 0, "
-            f"got mass={mass}, epsilon={epsilon}, kl_weight={kl_weight}"
+            "need 0 < mass <= 1, epsilon > 0 and prior_strength > 0, "
+            f"got mass={mass}, epsilon={epsilon}, prior_strength={prior_strength}"
         )
     k = first.shape[1]
     c = torch.ones(k) if prior is None else torch.as_tensor(prior).detach()
     c = c.to(first.device, torch.float64)
     if c.shape != (k,) or not bool(((c > 0) & (c < math.inf)).all()):
         raise ValueError(f"prior must hold {k} positive class frequencies, got {c.tolist()}")
-    return Problem(mass * c / c.sum(), mass, epsilon, kl_weight)
+    return Problem(mass * c / c.sum(), mass, epsilon, prior_strength)
 
 
 def _samples(
-    log_p: Matrix, first: Tensor, row_weights: Tensor | None, chunk_rows: int | None, merge: Merge
+    log_p: Matrix, first: Tensor, row_marginal: Tensor | None, chunk_rows: int | None, merge: Merge
 ) -> Samples:
     """The data with weights that sum to 1 over all processes."""
     chunks = chunks_of(log_p, chunk_rows)
     n = _rows(chunks, first.shape[1]) if callable(log_p) else len(log_p)
-    weight = torch.ones(n) if row_weights is None else torch.as_tensor(row_weights).detach()
+    weight = torch.ones(n) if row_marginal is None else torch.as_tensor(row_marginal).detach()
     weight = weight.to(first.device, torch.float64)
     if weight.shape != (n,) or not bool(((weight > 0) & (weight < math.inf)).all()):
-        raise ValueError(f"row_weights must hold {n} positive numbers, one per row")
+        raise ValueError(f"row_marginal must hold {n} positive numbers, one per row")
     return Samples(chunks, weight / merge(weight.sum()[None]), merge)
 
 
@@ -186,7 +188,7 @@ def _result(problem: Problem, samples: Samples, search: Search) -> Transport:
         column_mass=point.sums.mass[:k],
         residual=point.residual,
         gap=_gap(problem, samples, point),
-        passes=search.passes,
+        n_iter=search.passes,
         converged=search.converged,
         epsilon=problem.epsilon,
     )
@@ -209,4 +211,4 @@ def _gap(problem: Problem, samples: Samples, point: Point) -> float:
     if problem.hard:
         return float((g[:k] @ (mass - wanted)).abs()) + problem.epsilon * moved
     sizes = torch.special.xlogy(mass, mass / wanted.clamp_min(TINY)) - mass + wanted
-    return problem.kl_weight * float(sizes.sum()) + problem.epsilon * moved
+    return problem.prior_strength * float(sizes.sum()) + problem.epsilon * moved

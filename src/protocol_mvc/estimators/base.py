@@ -1,0 +1,269 @@
+"""The scikit-learn face of any method."""
+
+import os
+from collections.abc import Mapping
+from copy import copy
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from sklearn.base import BaseEstimator, ClusterMixin, TransformerMixin
+from sklearn.utils import Tags, TransformerTags
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from protocol_mvc.data.anndata import is_annotated
+from protocol_mvc.data.batches import BLOCK, Source
+from protocol_mvc.data.hashing import data_hash
+from protocol_mvc.data.scaling import fit_scalers
+from protocol_mvc.data.views import Views, as_views
+from protocol_mvc.io import model
+from protocol_mvc.methods.base import (
+    Inferred,
+    MethodConfig,
+    infer_all,
+    require_complete_views,
+    require_divisible,
+)
+from protocol_mvc.methods.config import is_config, make_config, resolve_auto, resolve_config
+from protocol_mvc.nn.seeded import build
+from protocol_mvc.partition.consensus import (
+    Labels,
+    simplified_silhouette,
+    tiny_cluster_messages,
+    warn_unreliable,
+)
+from protocol_mvc.training.checkpoint import Checkpoint, fit_identity
+from protocol_mvc.training.loop import train
+from protocol_mvc.training.stage import EpochRecord
+from protocol_mvc.utils.distributed import broadcast, require_equal
+from protocol_mvc.utils.runtime import Seed, environment, fresh_seed, progress_bar, resolve_device
+from protocol_mvc.utils.text import short_repr
+
+MOST_EMBEDDED = 50_000  # samples whose features are kept after a fit
+Floats = npt.NDArray[np.float32]
+
+
+class MultiViewClusterer(TransformerMixin, ClusterMixin, BaseEstimator):
+    """What all methods have in common; see `PROTOCOL` for the parameters and attributes.
+
+    A subclass names its method, a torch module made of config, dims and number of clusters that offers what
+    `methods.base.DeepMethod` does, and its presets, of which one is "default"; and it has a docstring.
+    """
+
+    _method: ClassVar[type[Any]]
+    _presets: ClassVar[Mapping[str, MethodConfig]]
+
+    n_features_in_: int
+    feature_names_in_: npt.NDArray[np.object_]
+
+    def __init__(
+        self,
+        n_clusters: int = 8,
+        *,
+        config: Any = "default",
+        view_columns: Any = None,
+        scaling: Any = "auto",
+        batch_size: int | str = "auto",
+        device: str | torch.device = "auto",
+        random_state: Seed = None,
+        verbose: int = 0,
+    ) -> None:
+        self.n_clusters, self.config = n_clusters, config
+        self.view_columns, self.scaling, self.batch_size = view_columns, scaling, batch_size
+        self.device, self.random_state, self.verbose = device, random_state, verbose
+
+    def fit(self, X: Any, y: Any = None, *, checkpoint_dir: str | os.PathLike[str] | None = None) -> Self:
+        """Learn the clusters of several views; y is ignored.
+
+        Args:
+            X: the views.
+            y: nothing.
+            checkpoint_dir: folder in which the state is kept every few seconds. If a fit of the same data with
+                the same parameters was stopped there it goes on, to the same bits.
+        """
+        views = as_views(X, self.view_columns)
+        self._check(views)
+        validate_data(copy(self), X if self._is_table(X) else views, skip_check_array=True)  # names, early
+        digest = require_equal("data", data_hash(views))
+        kept = None if checkpoint_dir is None else Checkpoint(checkpoint_dir, fit_identity(self, digest))
+        method, source, generator = self._set_up(views, kept)
+        stages = method.stages()
+        with progress_bar(sum(stage.epochs for stage in stages), visible=self.verbose > 0) as advance:
+            tell = (lambda epoch: advance(epoch.stage), lambda stage: advance(stage.name, stage.epochs))
+            history = train(method, stages, source, generator, *tell, kept)
+        self.data_hash_ = digest  # only now: a fit that failed leaves the estimator as it was
+        validate_data(self, X if self._is_table(X) else views, reset=True, skip_check_array=True)
+        self.module_ = method.eval().requires_grad_(False)
+        self._config, self.seed_ = self._settled(), generator.initial_seed()
+        self.scalers_, self.view_names_in_, self._dims = source.scalings, views.names, views.n_features
+        self._columns, self.sample_ids_ = (
+            dict(zip(views.names, views.columns, strict=False)),
+            views.sample_ids,
+        )
+        found = infer_all(self.module_, source, features=len(views) <= MOST_EMBEDDED)
+        self._describe(found, history, source.device)
+        warn_unreliable(tiny_cluster_messages(self.cluster_sizes_))
+        return self
+
+    def fit_predict(self, X: Any, y: Any = None, **kwargs: Any) -> Labels:
+        """The cluster of each sample of X after fitting to it."""
+        return self.fit(X, **kwargs).labels_
+
+    def predict(self, X: Any) -> Labels:
+        """The cluster of each sample; samples may lack views, and depend on nothing but themselves."""
+        return _hard(self.predict_proba(X))
+
+    def predict_proba(self, X: Any) -> Floats:
+        """Probability of each cluster (n, K); rows sum to one and their argmax is the label."""
+        return self._proba(self._infer(X, features=False))
+
+    def transform(self, X: Any) -> Floats:
+        """Features (n, width) of each sample, mostly V blocks; absent views get the others' mean."""
+        return self._infer(X).embedding.numpy()
+
+    def fit_transform(self, X: Any, y: Any = None, **params: Any) -> Floats:
+        """The features of X after fitting to it."""
+        self.fit(X, **params)
+        return self.transform(X) if self.embedding_ is None else self.embedding_
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """Simplified silhouette of the clusters in the features, from -1 to 1; y is ignored."""
+        inferred = self._infer(X)
+        return simplified_silhouette(inferred.embedding.numpy(), _hard(self._proba(inferred)))
+
+    def save(self, folder: str | os.PathLike[str]) -> None:
+        """Write the fitted model to a folder, without pickle; a model that is there is replaced.
+
+        Raises:
+            ModelFileError: If the folder holds anything else, or cannot be written.
+        """
+        check_is_fitted(self)
+        model.save(self, folder)
+
+    @classmethod
+    def load(cls, folder: str | os.PathLike[str], device: str | torch.device = "auto") -> Self:
+        """Read a model that `save` has written; it predicts the same bits.
+
+        Raises:
+            ModelFileError: If the folder is damaged, altered, of a newer version or no model of this class.
+        """
+        return model.load([cls], folder, device)
+
+    @property
+    def imbalance_ratio_(self) -> float:
+        """Smallest / largest non-empty cluster."""
+        sizes = self.cluster_sizes_
+        return float(sizes[sizes > 0].min() / sizes.max())
+
+    @property
+    def n_iter_(self) -> int:
+        """Epochs run."""
+        return len(self.history_)
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The parameters; with `deep` also the fields of the config as ``config__field``."""
+        params: dict[str, Any] = super().get_params(deep=False)  # type: ignore[no-untyped-call]
+        if deep and is_config(self.config, self._presets):  # else `fit` will complain
+            params |= {f"config__{name}": value for name, value in resolve_config(self.config, self._presets)}
+        return params
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters; ``config__field=value`` replaces a field of the config."""
+        fields = {name: params.pop(name) for name in list(params) if name.startswith("config__")}
+        super().set_params(**params)  # type: ignore[no-untyped-call]
+        if fields:
+            changes = {name.removeprefix("config__"): value for name, value in fields.items()}
+            config = resolve_config(self.config, self._presets)
+            self.config = make_config(type(config), {**dict(config), **changes})
+        return self
+
+    def __sklearn_tags__(self) -> Tags:
+        """What scikit-learn's common checks should expect."""
+        tags: Tags = super().__sklearn_tags__()  # type: ignore[no-untyped-call]
+        tags.input_tags.sparse = True
+        tags.transformer_tags = TransformerTags(preserves_dtype=["float32"])  # others become float32
+        return tags
+
+    def _check(self, views: Views) -> None:
+        """Refuse what cannot be clustered, in one sentence."""
+        n, k = len(views), self.n_clusters
+        if n < 2:
+            raise ValueError(f"clustering needs at least 2 samples, got n_samples = {n}: pass more rows")
+        if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or not 2 <= k <= n:
+            raise ValueError(
+                f"n_clusters must be a whole number from 2 to the number of samples ({n}), got {short_repr(k)}"
+            )
+        size = resolve_auto(self.batch_size, self._method.batch_size)
+        if not isinstance(size, (int, np.integer)) or size < 2:
+            raise ValueError(
+                f"batch_size must be 'auto' or a whole number of at least 2, got {short_repr(size)}"
+            )
+        if not isinstance(self.verbose, (int, np.integer)):
+            raise ValueError(f"verbose must be a whole number, got {short_repr(self.verbose)}")
+        if not hasattr(self.scaling, "__len__"):
+            raise ValueError(
+                f"scaling must name a scaling, or one for each view, got {short_repr(self.scaling)}"
+            )
+        require_complete_views(views, self._method, type(self).__name__)
+        require_divisible(self._method, type(self).__name__, min(n, int(size)))
+
+    def _settled(self) -> Any:
+        """The config that a fit goes by."""
+        return resolve_config(self.config, self._presets)
+
+    def _set_up(self, views: Views, kept: Checkpoint | None = None) -> tuple[Any, Source, torch.Generator]:
+        """What training needs: the untrained method, its batches, and the generator of all that is random."""
+        config, device = self._settled(), resolve_device(self.device)
+        seed = fresh_seed(self.random_state) if kept is None else kept.seed_or(self.random_state)
+        generator = torch.Generator().manual_seed(int(broadcast(torch.tensor(seed))))
+        scalings = fit_scalers(views, resolve_auto(self.scaling, self._method.scaling))
+        size = int(resolve_auto(self.batch_size, self._method.batch_size))
+        source = Source(views, scalings, batch_size=size, device=device, shared=True)
+        method = build(lambda: self._method(config, list(views.n_features), self.n_clusters), generator).to(
+            device
+        )
+        return method, source, generator
+
+    def _is_table(self, X: Any) -> bool:
+        """Whether X is one array or data frame, whose columns scikit-learn knows how to check."""
+        table = hasattr(X, "shape") or (self.view_columns is not None and not isinstance(X, Mapping))
+        return table and not (isinstance(X, Views) or is_annotated(X)) and getattr(X, "ndim", 2) == 2
+
+    def _infer(self, X: Any, *, features: bool = True) -> Inferred:
+        source = self._source(X)  # first, since it sees whether there is a method
+        return infer_all(self.module_, source, features=features)
+
+    def _source(self, X: Any, batch_size: int = BLOCK) -> Source:
+        """The samples as the fitted method knows them."""
+        check_is_fitted(self)
+        if self._is_table(X):  # the names and the number of its columns must be those of fit
+            validate_data(self, X, reset=False, skip_check_array=True)
+        views = as_views(X, self.view_columns)
+        views.check_columns(self._columns)
+        if len(views) == 0:
+            raise ValueError("X has 0 samples: give at least one row to predict.")
+        views = views.select(self.view_names_in_, self._dims)
+        require_complete_views(views, self._method, type(self).__name__)
+        return Source(views, self.scalers_, batch_size=batch_size, device=self.module_.class_prior().device)
+
+    def _proba(self, inferred: Inferred) -> Floats:
+        return inferred.log_proba.exp().cpu().numpy()[:, self._order]
+
+    def _describe(self, inferred: Inferred, history: list[EpochRecord], device: torch.device) -> None:
+        """Set the fitted attributes, with the clusters renumbered from the largest to the smallest."""
+        proba = inferred.log_proba.exp().numpy()
+        sizes = np.bincount(_hard(proba), minlength=self.n_clusters)
+        self._order = np.argsort(-sizes, kind="stable")
+        self.label_distributions_ = proba[:, self._order]
+        self.labels_, self.cluster_sizes_ = _hard(self.label_distributions_), sizes[self._order]
+        self.class_prior_ = self.module_.class_prior().cpu().numpy()[self._order]
+        self.view_weights_ = self.module_.view_weights().cpu().numpy()
+        self.embedding_: Any = inferred.embedding.numpy() if inferred.embedding.shape[1] else None
+        self.history_: list[dict[str, Any]] = [epoch.row() for epoch in history]
+        self.environment_ = environment(device)
+
+
+def _hard(proba: Floats) -> Labels:
+    """The one place where probabilities become labels."""
+    return np.asarray(proba.argmax(1), np.int64)

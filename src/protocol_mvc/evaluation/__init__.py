@@ -1,0 +1,1 @@
+"""Metrics with labels, stability without them, and robustness to attacks."""

@@ -1,0 +1,1 @@
+"""PROTOCOL (ICML 2025)."""

@@ -1,0 +1,1 @@
+"""The starting partition of stage 3, found without labels."""

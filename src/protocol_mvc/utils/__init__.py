@@ -1,0 +1,1 @@
+"""Files, random seeds, devices, processes and text: what every folder may use."""

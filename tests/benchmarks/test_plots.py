@@ -1,0 +1,41 @@
+"""Pictures are drawn from records alone."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from benchmarks import plots
+from benchmarks.methods import config_of
+from tests.benchmarks.recorded import record
+
+CURVE = [
+    {"stage": "align", "loss": 3.0, "acc": 0.2, "nmi": 0.1},
+    {"stage": "rebalance", "loss": -1.0, "acc": 0.6, "nmi": 0.5},
+]
+
+
+def is_png(path: Path) -> bool:
+    return path.read_bytes().startswith(b"\x89PNG")
+
+
+def test_curves_of_several_seeds_are_drawn(tmp_path):
+    path = tmp_path / "deep" / "c.png"
+    plots.draw_convergence([record(seed=seed, curve=CURVE) for seed in (0, 1)], path)
+    assert is_png(path)
+
+
+@pytest.mark.parametrize("names", [["labels"], ["labels", "temperatures"]])
+def test_grids_are_drawn_even_with_holes(tmp_path, names):
+    cells = [{"mix": 0.25, "mass_start": 0.5}, {"mix": 0.75, "mass_start": 1.0}]
+    rows = [record(config=config_of("protocol", cell)) for cell in cells]
+    plots.draw_sensitivity(dict.fromkeys(names, rows), tmp_path / "s.png")
+    assert is_png(tmp_path / "s.png")
+
+
+@pytest.mark.parametrize("ratio", [0.1, None])
+@pytest.mark.parametrize("names", [["views"], ["views", "align"]])
+def test_maps_are_drawn_side_by_side(tmp_path, names, ratio):
+    points = [[0.0, 1.0], [2.0, 3.0], [4.0, 0.0]]
+    parts: dict[str, Any] = {"maps": dict.fromkeys(names, points), "separation": dict.fromkeys(names, 0.5)}
+    plots.draw_maps(record(truth=[0, 1, 1], ratio=ratio, **parts), tmp_path / "m.png")
+    assert is_png(tmp_path / "m.png")

@@ -1,0 +1,138 @@
+"""MuData and AnnData are views of the same samples, matched by the names of these."""
+
+import anndata
+import mudata
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.sparse import csr_matrix
+from tests.examples import blobs, tiny, with_gaps
+
+from protocol_mvc import as_views
+from protocol_mvc.data.anndata import is_annotated
+from protocol_mvc.data.checks import is_sparse
+
+(RNA, PROT), TRUTH = blobs()
+CELLS = np.array([f"cell{i}" for i in range(len(TRUTH))])
+
+
+def table(x, cells=CELLS, **obsm):
+    names = [f"{x.shape[1]}gene{i}" for i in range(x.shape[1])]
+    frames = {"obs": pd.DataFrame(index=cells), "var": pd.DataFrame(index=names)}
+    return anndata.AnnData(x, **frames, obsm=obsm)
+
+
+def whole(**parts):
+    with mudata.set_options(pull_on_update=False):
+        return mudata.MuData(parts)
+
+
+def partial():
+    """Modalities that lack some cells, in another order, and the same as arrays with gaps."""
+    gaps = with_gaps([RNA, PROT])
+    rows = [np.flatnonzero(~np.isnan(x[:, 0])) for x in gaps]
+    parts = [table(x[kept], CELLS[kept]) for x, kept in zip(gaps, (rows[0], rows[1][::-1]), strict=True)]
+    return whole(rna=parts[0], prot=parts[1]), gaps
+
+
+def test_they_are_known_without_their_packages():
+    assert is_annotated(table(RNA))
+    assert is_annotated(whole(rna=table(RNA)))
+    assert is_annotated(table(RNA)[:5])
+    assert not any(map(is_annotated, (RNA, pd.DataFrame(RNA), [RNA], {"a": RNA}, as_views([RNA]), None)))
+
+
+def test_modalities_are_views_with_the_order_of_the_whole():
+    data, gaps = partial()
+    views = as_views(data)
+    assert views.names == ("rna", "prot")
+    assert views.sample_ids.tolist() == data.obs_names.tolist()
+    rows = [int(name.removeprefix("cell")) for name in views.sample_ids]
+    np.testing.assert_array_equal(np.asarray(views), np.hstack(gaps)[rows])
+    assert views.columns[1] == tuple(data["prot"].var_names)
+
+
+@pytest.mark.parametrize("groups", [["X_pca", "obsm/prot"], {"X_pca": "X_pca", "prot": "prot"}, None])
+def test_keys_choose_among_the_matrices_of_a_table(groups):
+    frame = pd.DataFrame(PROT, columns=list("pqrs"), index=CELLS)
+    data = table(csr_matrix(RNA), X_pca=RNA[:, :2], prot=frame, X_umap=RNA[:, :2], words=frame.astype(str))
+    views = as_views(data, groups)
+    assert views.names == ("X_pca", "prot")
+    assert views.columns == (None, tuple("pqrs"))
+    assert views.sample_ids.tolist() == CELLS.tolist()
+    np.testing.assert_array_equal(np.asarray(views), np.hstack([RNA[:, :2], PROT]))
+    assert is_sparse(as_views(data, ["X"]).arrays[0])
+
+
+def test_keys_choose_within_modalities():
+    data = whole(rna=table(RNA, X_pca=RNA[:, :2]), prot=table(PROT))
+    assert as_views(data, ["prot", "rna:X_pca"]).n_features == (4, 2)
+    views = as_views(data, {"genes": "rna:X_pca", "proteins": "prot", "all": "rna:X"})
+    assert as_views(data, "prot").names == ("prot",)
+    assert (views.names, views.n_features) == (("genes", "proteins", "all"), (2, 4, 5))
+
+
+@pytest.mark.parametrize("make", [csr_matrix, np.asarray])
+def test_matrices_of_a_file_that_is_open_are_fetched(tmp_path, make):
+    table(make(RNA), b=PROT).write_h5ad(tmp_path / "x.h5ad")
+    for data in (anndata.read_h5ad(tmp_path / "x.h5ad", backed="r"), anndata.read_h5ad(tmp_path / "x.h5ad")):
+        np.testing.assert_array_equal(as_views(data, ["X"]).to_dense(0, dtype=np.float64), RNA)
+
+
+@pytest.mark.parametrize(
+    ("data", "groups", "says"),
+    [
+        (table(RNA), None, r"nothing among its obsm .*view_columns=\['X', 'X_pca'\]"),
+        (table(RNA, X_pca=RNA), None, r"\['X_pca'\] among its obsm"),
+        (table(RNA, b=PROT), ["c"], r"no 'c' in the AnnData: .*\['b'\]"),
+        (table(RNA, b=PROT), [(0, 2)], r"asked for by \(0, 2\): name the views"),
+        (table(RNA, b=PROT), {}, "list of views is empty"),
+        (whole(rna=table(RNA)), [], "list of views is empty"),
+        (whole(rna=table(RNA)), ["atac"], r"no modality 'atac', only \['rna'\]"),
+        (whole(rna=table(RNA)), ["rna:X_pca"], r"no 'X_pca' in modality 'rna'"),
+        (whole(rna=anndata.AnnData(obs=pd.DataFrame(index=CELLS))), None, "no X in modality 'rna'"),
+    ],
+)
+def test_what_is_not_there_is_named(data, groups, says):
+    with pytest.raises(ValueError, match=says):
+        as_views(data, groups)
+
+
+def test_modalities_must_share_samples():
+    others = table(RNA, np.char.add(CELLS, "x"))
+    with mudata.set_options(pull_on_update=False):
+        data = mudata.MuData({"a": table(RNA), "b": others}, axis=1)
+    with pytest.raises(ValueError, match="axis=1"):
+        as_views(data)
+    data = whole(rna=table(RNA), prot=table(PROT, np.char.add(CELLS, "x")))
+    with pytest.raises(ValueError, match="'rna' shares no id with any other view"):
+        as_views(data)
+
+
+def test_parts_out_of_step_with_the_whole_are_refused():
+    data = whole(rna=table(RNA), prot=table(PROT))
+    data["prot"].obs_names = ["new", *CELLS[1:]]
+    with pytest.raises(ValueError, match=r"'prot' has the id 'new', which is not among .* `update`"):
+        as_views(data)
+
+
+def test_fit_takes_them_and_labels_belong_to_the_samples():
+    data, gaps = partial()
+    model = tiny().fit(data)
+    rows = [int(name.removeprefix("cell")) for name in model.sample_ids_]
+    twin = tiny().fit({"rna": gaps[0][rows], "prot": gaps[1][rows]})
+    np.testing.assert_array_equal(model.labels_, twin.labels_)
+    assert model.n_features_in_ == twin.n_features_in_ == 9
+    np.testing.assert_array_equal(model.predict(data), model.labels_)
+    np.testing.assert_array_equal(model.predict({"rna": RNA}), twin.predict({"rna": RNA}))
+
+
+def test_fit_takes_a_table_with_keys():
+    data = table(RNA, X_pca=RNA[:, :2], prot=PROT)
+    model = tiny(view_columns={"rna": "X_pca", "prot": "obsm/prot"}).fit(data)
+    assert model.view_names_in_ == ("rna", "prot")
+    assert model.n_features_in_ == 6
+    assert model.sample_ids_.tolist() == CELLS.tolist()
+    np.testing.assert_array_equal(model.predict(data[::-1]), model.labels_[::-1])
+    with pytest.raises(ValueError, match="View 'all' has the columns"):
+        tiny(view_columns={"all": "X", "prot": "prot"}).fit(data).predict(data[:, ::-1])

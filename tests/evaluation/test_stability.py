@@ -1,0 +1,70 @@
+"""What refits say of clusters: overlap, agreement, and doubts in words."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.examples import blobs, tiny
+
+from protocol_mvc import stability
+from protocol_mvc.evaluation.stability import resampling_overlap
+from protocol_mvc.exceptions import UnreliableClusterWarning
+
+LABELS = np.array([0, 0, 0, 0, 1, 1, 2, 2])
+
+
+@given(st.permutations(range(3)))
+def test_the_same_clusters_by_other_names_overlap_fully(names):
+    overlap, agreed = resampling_overlap(LABELS, [np.array(names)[LABELS]], 3)
+    np.testing.assert_array_equal(overlap, 1)
+    np.testing.assert_array_equal(agreed, 1)
+
+
+def test_overlap_and_agreement_by_hand():
+    other = np.array([0, 0, 0, 1, 1, 1, 2, 2])
+    overlap, agreed = resampling_overlap(LABELS, [LABELS, other], 3)
+    np.testing.assert_allclose(overlap, [(1 + 3 / 4) / 2, (1 + 2 / 3) / 2, 1])
+    np.testing.assert_allclose(agreed, [1, 1, 1, 0.5, 1, 1, 1, 1])
+
+
+@given(st.lists(st.integers(0, 2), min_size=8, max_size=8), st.integers(0, 99))
+def test_values_are_shares_and_do_not_depend_on_the_order_of_the_samples(other, seed):
+    order, found = np.random.default_rng(seed).permutation(8), np.array(other)
+    overlap, agreed = resampling_overlap(LABELS, [found], 3)
+    assert np.all((overlap >= 0) & (overlap <= 1))
+    assert set(agreed) <= {0.0, 1.0}
+    np.testing.assert_allclose(agreed.sum(), resampling_overlap(LABELS[order], [found[order]], 3)[1].sum())
+
+
+def test_an_empty_cluster_overlaps_with_nothing():
+    overlap, _ = resampling_overlap(np.array([0, 0, 1, 1]), [np.array([0, 0, 1, 1])], 3)
+    np.testing.assert_array_equal(overlap, [1, 1, 0])
+
+
+def test_separated_groups_are_stable_and_the_same_call_repeats():
+    views, _ = blobs((40, 30, 20), noise=0.05)
+    model = tiny().set_params(config__reconstruct_length=30, config__rebalance_length=10).fit(views)
+    found = stability(model, views, n_resamples=2)
+    assert found.clusters.min() > 0.9
+    assert found.samples.mean() > 0.95
+    assert found.doubts == []
+    np.testing.assert_array_equal(found.samples, stability(model, views, n_resamples=2).samples)
+
+
+def test_clusters_of_noise_are_doubted():
+    views = [np.random.default_rng(v).normal(size=(60, 5)) for v in range(2)]
+    model = tiny(6).fit(views)
+    with pytest.warns(UnreliableClusterWarning, match="n_clusters"):
+        found = stability(model, views, n_resamples=3)
+    assert found.doubts
+
+
+def test_other_data_and_senseless_numbers_are_refused():
+    views, _ = blobs()
+    model = tiny().fit(views)
+    with pytest.raises(ValueError, match="fitted to 90 samples, X has 10"):
+        stability(model, [view[:10] for view in views])
+    with pytest.raises(ValueError, match="n_fits must be at least 1"):
+        stability(model, views, n_resamples=0)
+    with pytest.raises(ValueError, match="share in"):
+        stability(model, views, subsample=1.5)

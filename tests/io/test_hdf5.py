@@ -1,0 +1,196 @@
+"""Plain HDF5 files: views by path, nothing from elsewhere."""
+
+import os
+
+import h5py
+import numpy as np
+import pytest
+from tests.io.samples import IDS, KIND, A, B
+from tests.utils.test_files import full_disk
+
+from protocol_mvc.data import checks, memmap
+from protocol_mvc.data.checks import is_mapped
+from protocol_mvc.exceptions import DataError
+from protocol_mvc.io import convert, hdf5, limits, read_views
+from protocol_mvc.io.hdf5 import checked, open_arrays
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "set.h5"
+
+
+def test_views_lie_in_groups_and_text_comes_in_two_ways(path):
+    with h5py.File(path, "w") as file:
+        file["one/a"], file["two/b"], file["labels"] = A, B, KIND.astype("S")
+        file["ids"] = IDS.astype(object)
+        file["note"] = "words"
+        file["nothing"] = h5py.Empty("f8")
+    loaded = read_views(path)
+    assert loaded.views.names == ("one/a", "two/b")
+    assert loaded.views.sample_ids.tolist() == IDS.tolist()
+    assert loaded.truth is not None
+    assert loaded.truth.tolist() == KIND.astype(str).tolist()
+
+
+def test_a_circle_of_groups_ends(path):
+    with h5py.File(path, "w") as file:
+        file["g/a"] = A
+        file["g/again"] = file["/"]
+        with pytest.raises(DataError, match="deeper"):
+            checked(file, "g", h5py)
+    with open_arrays(path) as arrays:
+        assert list(arrays) == ["g/a"]
+
+
+def external(file):
+    file["a"] = h5py.ExternalLink("secret.h5", "a")
+
+
+def soft(file):
+    file["a"] = h5py.SoftLink("/b")
+
+
+@pytest.mark.parametrize("link", [external, soft])
+def test_links_are_not_followed(path, monkeypatch, link):
+    monkeypatch.chdir(path.parent)
+    with h5py.File("secret.h5", "w") as secret:
+        secret["a"] = A
+    with h5py.File(path, "w") as file:
+        file["b"] = np.nan_to_num(B)
+        link(file)
+        with pytest.raises(DataError, match="'a' in '/' is a link to elsewhere"):
+            checked(file, "a", h5py)
+    assert read_views(path).views.names == ("b",)
+
+
+def raw_file(file):
+    file.create_dataset("a", shape=A.shape, dtype="f8", external=[("secret.bin", 0, A.nbytes)])
+
+
+def virtual(file):
+    layout = h5py.VirtualLayout(A.shape, dtype="f8")
+    layout[:] = h5py.VirtualSource("secret.h5", "a", A.shape)
+    file.create_virtual_dataset("a", layout)
+
+
+@pytest.mark.parametrize("put", [raw_file, virtual])
+def test_values_of_other_files_are_refused(path, monkeypatch, put):
+    monkeypatch.chdir(path.parent)
+    A.tofile("secret.bin")
+    with h5py.File("secret.h5", "w") as secret:
+        secret["a"] = A
+    with h5py.File(path, "w") as file:
+        put(file)
+        with pytest.raises(DataError, match="in another file"):
+            checked(file, "a", h5py)
+    with pytest.raises(ValueError, match=r"set\.h5: the data set 'a' has its values in another file"):
+        read_views(path)
+
+
+def test_sizes_are_checked_before_memory_is_taken(path, monkeypatch):
+    with h5py.File(path, "w") as file:
+        file.create_dataset("a", shape=(2**20, 2**20), dtype="f8", chunks=(64, 64))
+        with pytest.raises(DataError, match="exhaust memory"):
+            checked(file, "a", h5py)
+    with pytest.raises(ValueError, match=r"set\.h5: 'a' takes .* only 0 bytes"):
+        read_views(path)
+    with h5py.File(path, "w") as file:
+        file["a"] = A
+        group = file.create_group("sparse")
+        group.attrs["shape"] = (2**40, 2**40)
+        with pytest.raises(DataError, match="GiB"):
+            checked(file, "sparse", h5py)
+    monkeypatch.setattr(limits, "MAX_BYTES", A.nbytes - 1)
+    with pytest.raises(ValueError, match=r"set\.h5: its arrays take"):
+        read_views(path)
+
+
+def test_what_is_not_there_is_named(path):
+    with h5py.File(path, "w") as file:
+        file["a"] = A
+        with pytest.raises(DataError, match=r"no 'b' in '/', only \['a'\]"):
+            checked(file, "b", h5py)
+
+
+@pytest.fixture
+def all_are_large(monkeypatch):
+    monkeypatch.setattr(memmap, "LARGE", 0)
+
+
+@pytest.mark.parametrize(
+    ("chunks", "large", "height"),
+    [((6, 2), 2**28, 6), ((3, 1), 2**28, 6), ((100, 1), 2**28, 100), ((100, 1), 800, 25), (None, 2**28, 4)],
+    ids=str,
+)
+def test_chunks_are_decoded_once_if_memory_allows_it(path, monkeypatch, chunks, large, height):
+    monkeypatch.setattr(checks, "CHUNK_BYTES", 4 * 8 * 4)  # four rows
+    monkeypatch.setattr(hdf5, "LARGE", large)
+    x = np.random.default_rng(0).normal(size=(100, 4))
+    with h5py.File(path, "w") as file:
+        node = file.create_dataset("a", data=x, chunks=chunks)
+        slices = list(hdf5._whole_chunks(node))
+        assert {rows.stop - rows.start for rows in slices[:-1] or slices} == {height}
+        np.testing.assert_array_equal(hdf5.mapped(node), x)
+
+
+@pytest.mark.parametrize("guarded", [False, True])
+def test_large_matrices_are_mapped_and_take_no_memory(path, monkeypatch, all_are_large, guarded):
+    with h5py.File(path, "w") as file:
+        file["a"], file["labels"] = A, KIND.astype("S")
+        file.create_dataset("b", data=B, chunks=True, compression="gzip")
+    monkeypatch.setattr(limits, "MAX_BYTES", KIND.nbytes + 2**20 * guarded)  # the process itself needs some
+    views = read_views(path, guarded=guarded).views
+    assert all(map(is_mapped, views.arrays))
+    assert np.array_equal(np.asarray(views.arrays[0]), A, equal_nan=True)
+    assert np.array_equal(np.asarray(views.arrays[1]), B, equal_nan=True)
+    again = read_views(convert(path, path.with_suffix(""))).views
+    assert np.array_equal(np.asarray(again.arrays[1]), B, equal_nan=True)
+
+
+@pytest.mark.parametrize("room", [0, 100, 1500, 5000])
+def test_the_library_never_sees_a_full_disk(path, monkeypatch, room):
+    """An exception inside one of its callbacks leaves it, and Python, in an undefined state."""
+    raised, asked = [], set()
+
+    class Watched(hdf5._Patient):
+        def __getattribute__(self, name):
+            found = super().__getattribute__(name)
+            if name not in ("write", "readinto", "truncate", "flush", "seek"):
+                return found
+
+            def call(*args):
+                asked.add(name)
+                try:
+                    return found(*args)
+                except BaseException as error:
+                    raised.append((name, error))
+                    raise
+
+            return call
+
+    monkeypatch.setattr(hdf5, "_Patient", Watched)
+    refused = pytest.raises(OSError, match="too large")
+    with full_disk(room), refused, hdf5.writing(path, "x", h5py) as file:
+        file["a"] = A
+        file.create_dataset("ids", data=IDS.astype(object), dtype=h5py.string_dtype())
+    assert raised == []
+    assert asked >= {"write", "readinto", "truncate"}
+    assert not file.id.valid
+
+
+def test_a_fault_of_reading_is_kept_too(path):
+    path.touch()
+    disk = hdf5._Patient(os.open(path, os.O_WRONLY), "r+")  # the system will not let it be read
+    assert disk.readinto(buffer := bytearray(b"y" * 20)) == 20
+    assert buffer == bytes(20)
+    assert disk.fault is not None
+    disk.close()
+
+
+def test_what_a_full_disk_has_not_taken_is_read_as_zeros(path):
+    with hdf5._Patient(path, "x+") as disk, full_disk(100):
+        disk.write(b"x" * 150)
+        disk.seek(90)
+        assert disk.readinto(buffer := bytearray(b"y" * 20)) == 20
+        assert buffer == b"x" * 10 + bytes(10)

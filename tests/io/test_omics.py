@@ -1,0 +1,163 @@
+"""Only what is asked for is read from `.h5mu` and `.h5ad` files, and only from these."""
+
+import anndata
+import h5py
+import mudata
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.sparse import csc_matrix, csr_matrix
+from tests.io.samples import IDS, KIND, WRITERS, A, B, annotated, modalities
+
+from protocol_mvc import as_views
+from protocol_mvc.data import memmap
+from protocol_mvc.data.checks import is_mapped, is_sparse
+from protocol_mvc.io import limits, read_views
+
+
+@pytest.fixture
+def h5ad(tmp_path):
+    return WRITERS["h5ad"](tmp_path)
+
+
+@pytest.fixture
+def h5mu(tmp_path):
+    return WRITERS["h5mu"](tmp_path)
+
+
+def assert_equal(left, right):
+    np.testing.assert_array_equal(np.asarray(left), np.asarray(right))
+    np.testing.assert_array_equal(left.mask, right.mask)
+    assert left.sample_ids.tolist() == right.sample_ids.tolist()
+    assert (left.names, left.columns) == (right.names, right.columns)
+
+
+@pytest.mark.parametrize("views", [None, ["a:X_twice", "b"], ["b", "a"]])
+def test_a_file_reads_as_the_object_does(h5mu, views):
+    assert_equal(read_views(h5mu, view_columns=views).views, as_views(modalities(), views))
+
+
+def test_samples_without_any_view_are_named(h5mu):
+    with pytest.raises(ValueError, match=r"set\.h5mu: row \d \(id 's5'\) has none of the views b"):
+        read_views(h5mu, view_columns=["b"])
+
+
+@pytest.mark.parametrize("views", [None, ["X", "b"], ["obsm/a", "b"], ["X"]])
+def test_a_table_reads_as_the_object_does(h5ad, views):
+    assert_equal(read_views(h5ad, view_columns=views).views, as_views(annotated(), views))
+
+
+@pytest.mark.parametrize("views", [["X", "b"], ["a", "b"]])
+def test_large_matrices_are_mapped_and_take_no_memory(h5ad, monkeypatch, views):
+    monkeypatch.setattr(memmap, "LARGE", 0)
+    monkeypatch.setattr(limits, "MAX_BYTES", 2**10)  # for ids and truth
+    found = read_views(h5ad, view_columns=views).views
+    assert all(map(is_mapped, found.arrays))
+    assert_equal(found, as_views(annotated(), views))
+
+
+def test_large_modalities_are_mapped_even_where_rows_must_move(tmp_path, monkeypatch):
+    monkeypatch.setattr(memmap, "LARGE", 0)
+    parts = {
+        name: anndata.AnnData(
+            np.nan_to_num(x),
+            obs=pd.DataFrame(index=IDS),
+            var=pd.DataFrame(index=[f"{name}{i}" for i in range(x.shape[1])]),
+        )
+        for name, x in (("a", A), ("b", B))
+    }
+    parts["b"] = parts["b"][::-1].copy()
+    whole = mudata.MuData(parts)
+    whole.write(tmp_path / "set.h5mu")
+    found = read_views(tmp_path / "set.h5mu").views
+    assert [is_mapped(x) for x in found.arrays] == [True, True]
+    assert_equal(found, as_views(whole))
+
+
+@pytest.mark.parametrize("make", [csr_matrix, csc_matrix])
+def test_sparse_matrices_stay_sparse(tmp_path, make):
+    x = np.where(np.nan_to_num(A) > 0, np.nan_to_num(A), 0)
+    anndata.AnnData(make(x), obsm={"b": x}).write_h5ad(tmp_path / "set.h5ad")
+    views = read_views(tmp_path / "set.h5ad", view_columns=["X", "b"]).views
+    assert is_sparse(views.arrays[0])
+    np.testing.assert_array_equal(views.to_dense(0, dtype=np.float64), x)
+
+
+def test_truth_is_of_the_whole_or_of_a_modality(h5mu, h5ad):
+    for path in (h5mu, h5ad):
+        views, truth, _ = read_views(path, labels="labels")
+        assert truth is not None
+        assert dict(zip(views.sample_ids, truth, strict=True)) == dict(zip(IDS, KIND, strict=True))
+    assert read_views(h5mu).truth is None
+    with pytest.raises(ValueError, match=r"set\.h5mu: 'kind' of 's2' is missing"):
+        read_views(h5mu, labels="a:kind")
+    truth = read_views(h5ad, labels="other").truth
+    assert truth is not None
+    assert truth.tolist() == list("stuvwxyz")
+
+
+def test_the_rest_of_a_file_is_not_looked_at(h5ad, monkeypatch):
+    with h5py.File(h5ad, "r+") as file:
+        file["layers"].create_dataset("huge", shape=(2**20, 2**20), dtype="f8", chunks=(64, 64))
+        file["obsm"]["elsewhere"] = h5py.ExternalLink("secret.h5", "a")
+        file["raw"] = np.arange(3)
+    assert read_views(h5ad, view_columns=["a", "b"]).views.n_features == (3, 2)
+    with pytest.raises(ValueError, match=r"'elsewhere' in '/obsm' is a link to elsewhere"):
+        read_views(h5ad)
+    monkeypatch.setattr(limits, "MAX_BYTES", 8 * 8 * 3 - 1)
+    with pytest.raises(ValueError, match=r"set\.h5ad: its arrays take"):
+        read_views(h5ad, view_columns=["a"])
+
+
+def set_key(file, name, value):
+    del file[name]
+    file[name] = value
+
+
+@pytest.mark.parametrize(
+    ("spoil", "says"),
+    [
+        (lambda f: f["X"]["indices"].__setitem__(0, 10**6), "'X' is a damaged sparse matrix"),
+        (lambda f: f["X"]["indptr"].__setitem__(1, -5), "'X' is a damaged sparse matrix"),
+        (lambda f: f["X"].attrs.__setitem__("shape", (2**40, 2**40)), "GiB"),
+        (lambda f: set_key(f, "X/data", h5py.ExternalLink("s.h5", "a")), "'data' in '/X' is a link"),
+        (lambda f: set_key(f, "X", h5py.SoftLink("/obsm/b")), "'X' in '/' is a link to elsewhere"),
+        (lambda f: f["obs"].attrs.__delitem__("_index"), "'obs' is no table that anndata writes today"),
+        (lambda f: f.__delitem__("obs"), "no 'obs' in '/'"),
+        (lambda f: f.__delitem__("X"), "no X in the AnnData.*'b'"),
+        (lambda f: set_key(f, "obs/_index", ["x"]), "do not fit 1 ids"),
+        (lambda f: f["X"].attrs.__setitem__("encoding-version", "9"), "anndata cannot read '/X'"),
+        (lambda f: set_key(f, "obsm/b", np.array([[b"x"]] * 8)), "View 'b'"),
+    ],
+)
+def test_spoiled_files_are_refused(tmp_path, spoil, says):
+    path = tmp_path / "set.h5ad"
+    anndata.AnnData(csr_matrix(np.eye(8)), obsm={"b": np.nan_to_num(B)}).write_h5ad(path)
+    with h5py.File(path, "r+") as file:
+        spoil(file)
+    with pytest.raises(ValueError, match=rf"^File {path}.*{says}"):
+        read_views(path, view_columns=["X", "b"])
+
+
+def test_modalities_of_a_file_are_checked(h5mu):
+    with h5py.File(h5mu, "r+") as file:
+        file.attrs["axis"] = 1
+    with pytest.raises(ValueError, match=r"set\.h5mu: .*axis=1"):
+        read_views(h5mu)
+    with h5py.File(h5mu, "r+") as file:
+        file.attrs["axis"] = 0
+        set_key(file, "mod/b", h5py.ExternalLink("secret.h5", "b"))
+    with pytest.raises(ValueError, match="'b' in '/mod' is a link to elsewhere"):
+        read_views(h5mu)
+
+
+def test_ids_twice_leave_no_truth(tmp_path):
+    obs = pd.DataFrame({"kind": [0, 1]}, index=["x", "x"])
+    data = anndata.AnnData(np.eye(2), obs=pd.DataFrame(index=["x", "y"]), obsm={"b": np.eye(2)})
+    data.obs = obs.set_axis(["x", "y"])
+    data.write_h5ad(tmp_path / "set.h5ad")
+    with h5py.File(tmp_path / "set.h5ad", "r+") as file:
+        file["obs/_index"][1] = "x"
+    assert read_views(tmp_path / "set.h5ad", view_columns=["X"]).views.sample_ids.tolist() == ["x", "x"]
+    with pytest.raises(ValueError, match="id 'x' is there twice"):
+        read_views(tmp_path / "set.h5ad", view_columns=["X"], labels="kind")

@@ -1,0 +1,208 @@
+"""Labels are written whole, read back to the bit, and leave a file else untouched."""
+
+import sys
+from typing import Any
+
+import anndata
+import h5py
+import mudata
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.io.samples import IDS, KIND, WRITERS, load
+from tests.io.temporary import folder
+
+from protocol_mvc.io import write_anndata, write_labels
+
+PROBA = np.random.default_rng(0).dirichlet(np.ones(3), size=8).astype(np.float32)
+EMBEDDING = np.random.default_rng(1).normal(size=(8, 4)).astype(np.float32)
+NOTE = {"version": "0.1.0", "seed": 0, "rate": 0.5, "quick": True, "sizes": np.arange(3)}
+NOTE |= {"config": {"a/b": None}}
+READERS: dict[str, Any] = {
+    ".csv": pd.read_csv,
+    ".tsv": lambda path: pd.read_csv(path, sep="\t"),
+    ".parquet": pd.read_parquet,
+}
+FILES = ("h5ad", "h5mu")
+
+
+@pytest.mark.parametrize("suffix", READERS)
+@pytest.mark.parametrize("ids", [IDS, np.arange(8)], ids=["texts", "numbers"])
+def test_labels_come_back(tmp_path, suffix, ids):
+    path = write_labels(tmp_path / f"labels{suffix}", ids, KIND, PROBA)
+    table = READERS[suffix](path)
+    assert list(table) == ["id", "label", "confidence", "proba_0", "proba_1", "proba_2"]
+    assert table["id"].tolist() == ids.tolist()
+    assert table["label"].tolist() == KIND.tolist()
+    np.testing.assert_array_equal(table["confidence"].to_numpy(np.float32), PROBA.max(axis=1))
+    np.testing.assert_array_equal(table.filter(like="proba").to_numpy(np.float32), PROBA)
+    assert [file.name for file in tmp_path.iterdir()] == [path.name]
+
+
+@given(st.lists(st.text(st.characters(codec="utf-8", exclude_categories=["C"])), min_size=1), st.booleans())
+def test_any_text_is_an_id(ids, wide):
+    proba = np.full((len(ids), 2 if wide else 1), 0.5)
+    with folder() as place:
+        path = write_labels(place / "labels.csv", ids, np.zeros(len(ids), dtype=int), proba)
+        table = pd.read_csv(path, dtype={"id": str}, keep_default_na=False)
+    assert table["id"].tolist() == ids
+
+
+def test_csv_needs_no_package(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    write_labels(tmp_path / "labels.csv", IDS, KIND, PROBA)
+    with pytest.raises(ModuleNotFoundError, match=r"labels\.parquet needs pyarrow: .*\[data\]"):
+        write_labels(tmp_path / "labels.parquet", IDS, KIND, PROBA)
+    assert [file.name for file in tmp_path.iterdir()] == ["labels.csv"]
+
+
+def test_labels_do_not_replace_a_file_unless_told(tmp_path):
+    path = tmp_path / "labels.csv"
+    path.write_text("mine")
+    with pytest.raises(FileExistsError, match="there already"):
+        write_labels(path, IDS, KIND, PROBA)
+    assert path.read_text() == "mine"
+    write_labels(path, IDS, KIND, PROBA, overwrite=True)
+    assert path.read_text().startswith("id,label")
+
+
+@pytest.mark.parametrize(
+    ("name", "parts", "says"),
+    [
+        ("labels.txt", (IDS, KIND, PROBA), r"labels\.txt: give it one of the endings \.csv"),
+        ("labels.csv", (IDS[:5], KIND, PROBA), r"5 ids do not fit labels of shape \(8,\)"),
+        ("labels.csv", (IDS, KIND, PROBA[:5]), r"probabilities of shape \(5, 3\)"),
+        ("labels.csv", (IDS, KIND, PROBA[:, 0]), r"probabilities of shape \(8,\)"),
+    ],
+)
+def test_parts_that_do_not_fit_are_refused(tmp_path, name, parts, says):
+    with pytest.raises(ValueError, match=says):
+        write_labels(tmp_path / name, *parts)
+    assert not any(tmp_path.iterdir())
+
+
+def tree(path):
+    """All that a file holds: attributes and values by path."""
+    found = {}
+
+    def look(name, node):
+        values = (
+            (str(node.dtype), node.shape, repr(np.asarray(node[()]).tolist()))
+            if isinstance(node, h5py.Dataset)
+            else None
+        )
+        found[name] = values, {key: np.asarray(value).tolist() for key, value in node.attrs.items()}
+
+    with h5py.File(path, "r") as file:
+        look("/", file)
+        file.visititems(look)
+    return found
+
+
+def is_ours(name):
+    return any(part.removeprefix("X_").startswith("protocol_mvc") for part in name.split("/"))
+
+
+@pytest.mark.parametrize("kind", FILES)
+def test_a_copy_gains_the_results_and_nothing_else_changes(tmp_path, kind):
+    source = WRITERS[kind](tmp_path)
+    before, bits = tree(source), source.read_bytes()
+    target = write_anndata(source, tmp_path / f"out.{kind}", IDS, KIND, PROBA, EMBEDDING, NOTE)
+    assert source.read_bytes() == bits
+    assert target.read_bytes()[:512] == bits[:512] or kind == "h5ad"  # the block that names an .h5mu
+    after = {name: node for name, node in tree(target).items() if not is_ours(name)}
+    order = after["obs"][1].pop("column-order")
+    assert order == [*before["obs"][1].pop("column-order"), "protocol_mvc", "protocol_mvc_confidence"]
+    assert after == before
+    assert sorted(path.name for path in tmp_path.iterdir()) == [f"out.{kind}", f"set.{kind}"]
+
+
+def opened(path):
+    if path.suffix == ".h5ad":
+        return anndata.read_h5ad(path)
+    with mudata.set_options(pull_on_update=False):
+        return mudata.read_h5mu(path)
+
+
+@pytest.mark.parametrize("kind", FILES)
+def test_the_usual_packages_read_the_results(tmp_path, kind):
+    source, order = WRITERS[kind](tmp_path), np.random.default_rng(0).permutation(8)
+    parts = IDS[order], KIND[order], PROBA[order], EMBEDDING[order]
+    data = opened(write_anndata(source, tmp_path / f"out.{kind}", *parts, NOTE))
+    rows = data.obs_names.get_indexer(IDS)
+    assert data.obs["protocol_mvc"].astype(int).to_numpy()[rows].tolist() == KIND.tolist()
+    assert data.obs["protocol_mvc"].cat.categories.tolist() == ["0", "1", "2"]
+    np.testing.assert_array_equal(data.obs["protocol_mvc_confidence"].to_numpy()[rows], PROBA.max(axis=1))
+    np.testing.assert_array_equal(data.obsm["X_protocol_mvc"][rows], EMBEDDING)
+    note = data.uns["protocol_mvc"]
+    assert (note["version"], note["seed"], note["rate"], note["quick"]) == ("0.1.0", 0, 0.5, True)
+    assert note["sizes"].tolist() == [0, 1, 2]
+    assert note["config"] == {"a_b": "null"}
+
+
+@pytest.mark.parametrize("kind", FILES)
+def test_results_are_no_views_and_may_be_written_again(tmp_path, kind):
+    path = WRITERS[kind](tmp_path)
+    views = load(path).views
+    for labels in (KIND, KIND[::-1]):
+        write_anndata(path, path, IDS, labels, PROBA, EMBEDDING, NOTE, overwrite=True)
+    assert load(path).views.names == views.names
+    assert load(path).views.sample_ids.tolist() == views.sample_ids.tolist()
+    data = opened(path)
+    assert data.obs["protocol_mvc"].astype(int)[IDS].tolist() == KIND[::-1].tolist()
+    assert list(data.obs).count("protocol_mvc") == 1
+
+
+@pytest.mark.parametrize(
+    ("ids", "says"),
+    [
+        (IDS[:7], "has 8 samples but there are results of 7"),
+        (np.char.add(IDS, "x"), "sample 's0' is not among the ids"),
+    ],
+)
+def test_results_of_other_samples_are_refused(tmp_path, ids, says):
+    source, n = WRITERS["h5mu"](tmp_path), len(ids)
+    with pytest.raises(ValueError, match=rf"^File {source}: .*{says}"):
+        write_anndata(source, tmp_path / "out.h5mu", ids, KIND[:n], PROBA[:n], EMBEDDING[:n], NOTE)
+    assert [path.name for path in tmp_path.iterdir()] == ["set.h5mu"]
+
+
+def test_results_go_into_files_of_their_kind(tmp_path):
+    source = WRITERS["npz"](tmp_path)
+    with pytest.raises(ValueError, match=r"from .*set\.npz to .*out\.h5mu: both must be"):
+        write_anndata(source, tmp_path / "out.h5mu", IDS, KIND, PROBA, EMBEDDING, NOTE)
+    with pytest.raises(ValueError, match=r"from .*set\.h5mu to .*out\.h5ad: both must be"):
+        write_anndata(tmp_path / "set.h5mu", tmp_path / "out.h5ad", IDS, KIND, PROBA, EMBEDDING, NOTE)
+    junk = source.rename(tmp_path / "junk.h5mu")
+    with pytest.raises(ValueError, match=r"^File .*junk\.h5mu cannot be read as an \.h5mu file"):
+        write_anndata(junk, tmp_path / "out.h5mu", IDS, KIND, PROBA, EMBEDDING, NOTE)
+    with pytest.raises(FileNotFoundError):
+        write_anndata(tmp_path / "none.h5mu", tmp_path / "out.h5mu", IDS, KIND, PROBA, EMBEDDING, NOTE)
+    assert [path.name for path in tmp_path.iterdir()] == ["junk.h5mu"]
+
+
+def test_ids_that_repeat_are_matched_by_position_alone(tmp_path):
+    source = WRITERS["h5ad"](tmp_path)
+    with h5py.File(source, "r+") as file:
+        file["obs/_index"][1] = "s0"
+    ids = np.array(["s0", "s0", *IDS[2:]])
+    write_anndata(source, tmp_path / "out.h5ad", ids, KIND, PROBA, EMBEDDING, NOTE)
+    with pytest.raises(ValueError, match="id 's0' is there twice"):
+        write_anndata(source, tmp_path / "other.h5ad", ids[::-1], KIND, PROBA, EMBEDDING, NOTE)
+
+
+def test_results_are_not_written_through_links(tmp_path):
+    source = WRITERS["h5ad"](tmp_path)
+    with h5py.File(tmp_path / "victim.h5", "w") as victim:
+        victim.create_group("uns")
+    bits = (tmp_path / "victim.h5").read_bytes()
+    with h5py.File(source, "r+") as file:
+        del file["uns"]
+        file["uns"] = h5py.ExternalLink("victim.h5", "uns")
+    with pytest.raises(ValueError, match=r"set\.h5ad: 'uns' in '/' is a link to elsewhere"):
+        write_anndata(source, tmp_path / "out.h5ad", IDS, KIND, PROBA, EMBEDDING, NOTE)
+    assert (tmp_path / "victim.h5").read_bytes() == bits
+    assert not (tmp_path / "out.h5ad").exists()

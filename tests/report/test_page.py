@@ -1,0 +1,212 @@
+"""One file that is whole, safe and short, for any model."""
+
+import json
+import os
+import re
+from copy import copy
+from html.parser import HTMLParser
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.examples import TINY, blobs, tiny, with_gaps
+from tests.report.made import EVIL, sized
+
+from protocol_mvc import Stability, as_views
+from protocol_mvc.report import page, scatter, write_report
+
+VIEWS, TRUTH = blobs()
+MODEL = tiny().fit(VIEWS)
+STABLE = Stability(np.array([0.9, 0.8, 0.3]), np.ones(90), [])
+UNTRAINED = TINY.model_copy(update={"reconstruct_length": 0, "align_length": 0, "rounds": 0})
+VOID = {"meta", "link", "path", "rect", "line", "use", "stop", "polyline", "input", "br"}
+
+
+class Page(HTMLParser):
+    """What a page consists of; unbalanced tags are refused."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.found: list[tuple[str, dict[str, str | None]]] = []
+        self.open: list[str] = []
+        self.text: dict[str, list[str]] = {}
+        self.feed(text)
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found.append((tag, dict(attrs)))
+
+    def handle_data(self, data: str) -> None:
+        if self.open:
+            self.text.setdefault(self.open[-1], []).append(data)
+
+    def all(self, name: str) -> list[str]:
+        return [value or "" for _, attrs in self.found for key, value in attrs.items() if key == name]
+
+    def data(self) -> Any:
+        return json.loads(self.text["script"][0])
+
+
+def read(path: Path) -> Page:
+    return Page(path.read_text("utf-8"))
+
+
+@pytest.fixture(scope="module")
+def full(tmp_path_factory) -> Path:
+    """A report with everything in it."""
+    path = tmp_path_factory.mktemp("report") / "full.html"
+    given: dict[str, Any] = {"command": f"do {EVIL}", "stability": STABLE, "source": EVIL}
+    X = {EVIL: VIEWS[0], "plain": with_gaps(VIEWS)[1]}
+    ids, truth = [f"{i}{EVIL}" for i in range(90)], [f"{EVIL}{t}" for t in TRUTH]
+    return write_report(tiny().fit(X), X, path, truth=truth, ids=ids, **given)
+
+
+def test_nothing_is_asked_of_the_network(full):
+    found = read(full)
+    assert all(link.startswith(("#", "data:,")) for name in ("href", "src") for link in found.all(name))
+    assert not re.search(r"https?:|@import|url\((?!#)", full.read_text("utf-8"))
+    assert "default-src 'none'" in found.all("content")[0]
+
+
+def test_names_of_the_data_are_only_text(full):
+    found = read(full)
+    assert sum(tag == "script" for tag, _ in found.found) == 2
+    assert set(found.text["b"]) == {"Caution:"}
+    assert "\u2028" not in "".join(found.text["script"])
+    assert found.data()["points"]["id"][7] == f"7{EVIL}"
+    assert found.data()["classes"][0] == f"{EVIL}0"
+    assert EVIL[:20] in "".join(found.text["th"])  # long names are cut in the middle
+
+
+def test_the_policy_names_the_very_script_and_style(full):
+    found = read(full)
+    policy = found.all("content")[0]
+    assert page._hash_of(found.text["script"][1]) in policy
+    assert page._hash_of("".join(found.text["style"])) in policy
+
+
+def test_the_page_is_well_formed(full):
+    found = read(full)
+    ids = found.all("id")
+    assert len(set(ids)) == len(ids)
+    assert {link[1:] for link in found.all("href") if link.startswith("#")} <= set(ids)
+    assert set(found.all("for")) <= set(ids)
+    levels = [int(tag[1]) for tag, _ in found.found if re.fullmatch("h[1-6]", tag)]
+    assert levels[0] == 1
+    assert levels.count(1) == 1
+    assert all(below - above <= 1 for above, below in pairwise(levels))
+    assert ("html", {"lang": "en"}) in found.found
+    assert all("type" in attrs for tag, attrs in found.found if tag == "button" and len(attrs) > 0)
+
+
+def test_every_sample_is_on_the_map(full):
+    points = read(full).data()["points"]
+    assert {len(values) for values in points.values()} == {90}
+    assert np.bincount(points["cluster"]).sum() == 90
+    assert 0 <= min(points["confidence"]) <= max(points["confidence"]) <= 1000
+
+
+def test_what_is_not_given_is_not_shown(full, tmp_path):
+    text = write_report(MODEL, VIEWS, tmp_path / "plain.html").read_text("utf-8")
+    for part in ('id="truth"', "Comes back", "<pre>"):
+        assert part in full.read_text("utf-8")
+        assert part not in text
+    assert "random_state was None" not in text
+
+
+def test_the_same_call_writes_the_same_bytes_over_the_old_ones(tmp_path):
+    first = write_report(MODEL, VIEWS, tmp_path / "a.html").read_bytes()
+    (tmp_path / "b.html").write_text("old")
+    assert write_report(MODEL, VIEWS, str(tmp_path / "b.html")).read_bytes() == first
+
+
+def test_a_model_without_its_embedding_makes_it_anew(tmp_path):
+    model = copy(MODEL)
+    del model.embedding_
+    assert (
+        write_report(model, VIEWS, tmp_path / "a.html").read_bytes()
+        == write_report(MODEL, VIEWS, tmp_path / "b.html").read_bytes()
+    )
+
+
+def test_a_loaded_model_has_the_same_report(tmp_path):
+    MODEL.save(tmp_path / "model")
+    loaded = type(MODEL).load(tmp_path / "model", device="cpu")
+    found, known = (
+        read(write_report(model, VIEWS, tmp_path / "a.html", truth=TRUTH)) for model in (loaded, MODEL)
+    )
+    assert found.data() == known.data()
+    assert found.text["dd"] == known.text["dd"]
+
+
+@pytest.mark.parametrize(
+    ("X", "params"),
+    [
+        ([VIEWS[0]], {}),
+        (with_gaps(VIEWS), {"random_state": None}),
+        ([x[:4] for x in VIEWS], {"n_clusters": 4}),
+        ([x[:2] for x in VIEWS], {"n_clusters": 2}),
+        ([np.ones((9, 2)), np.ones((9, 1))], {"n_clusters": 2}),
+        (VIEWS, {"n_clusters": 60}),
+        (VIEWS, {"config": UNTRAINED}),
+    ],
+)
+def test_any_fit_has_a_report(tmp_path, X, params):
+    model = tiny(**params).fit(X)
+    found = read(write_report(model, X, tmp_path / "any.html"))
+    assert len(found.data()["points"]["x"]) == len(X[0])
+
+
+def big(n: int, k: int, monkeypatch) -> str:
+    """The page of a fit to many samples, without the fit and without t-SNE."""
+    rng = np.random.default_rng(0)
+    monkeypatch.setattr(scatter, "flat_map", lambda x, seed, steps: x[:, :2])
+    sizes = np.sort(rng.multinomial(n, rng.dirichlet(np.ones(k))))[::-1]
+    views, ids = as_views([np.ones((n, 5)), np.ones((n, 4))]), [f"sample-number-{i:08d}" for i in range(n)]
+    facts = sized(sizes.tolist(), views=views, ids=ids, truth=np.repeat(np.arange(k), sizes))
+    monkeypatch.setattr(page, "_features", lambda model, facts, rows: rng.normal(size=(len(rows), 8)))
+    return page.render(MODEL, facts, None)
+
+
+@pytest.mark.parametrize(("n", "k"), [(10_000, 10), (30_000, 200)])
+def test_the_page_of_many_samples_is_small(monkeypatch, n: int, k: int):
+    text = big(n, k, monkeypatch)
+    assert len(text.encode()) < 1_500_000
+    assert len(Page(text).data()["points"]["x"]) in range(9_500, 10_001)
+    assert ("Shown are" in text) == (n > 10_000)
+
+
+def test_half_a_surrogate_does_not_stop_the_writing(tmp_path):
+    ids = [f"\ud800{i}" for i in range(90)]
+    assert write_report(MODEL, VIEWS, tmp_path / "a.html", ids=ids).stat().st_size > 0
+
+
+def test_a_failure_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch):
+    path = tmp_path / "report.html"
+    path.write_text("old")
+
+    def fail(*args: Any) -> None:
+        raise OSError("no space")
+
+    monkeypatch.setattr(os, "replace", fail)
+    with pytest.raises(OSError, match="no space"):
+        write_report(MODEL, VIEWS, path)
+    assert os.listdir(tmp_path) == ["report.html"]
+    assert path.read_text() == "old"
+
+
+def test_folders_are_neither_made_nor_replaced(tmp_path):
+    with pytest.raises(IsADirectoryError, match="is a folder"):
+        write_report(MODEL, VIEWS, tmp_path)
+    with pytest.raises(FileNotFoundError, match="no folder"):
+        write_report(MODEL, VIEWS, tmp_path / "none" / "report.html")

@@ -1,0 +1,133 @@
+"""A folder has one writer; the second is told who the first is, and a dead one holds nothing."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.cli.running import QUICKLY, refusal, run, save
+
+from protocol_mvc.exceptions import RunLockedError
+from protocol_mvc.utils import lock
+from protocol_mvc.utils.lock import is_lock_file, lock_folder
+
+ROOT = Path(__file__).parents[1]
+# Without the package, whose import takes seconds: the kernel is asked what it does when a holder dies.
+HOLDER = """
+import fcntl, os, sys, time
+file = os.open(sys.argv[1] + "/.lock", os.O_RDWR | os.O_CREAT)
+fcntl.flock(file, fcntl.LOCK_EX)
+os.write(file, f"{os.getpid()} elsewhere\\n".encode())
+print("held", flush=True)
+time.sleep(60)
+"""
+
+
+@pytest.fixture
+def holder(tmp_path):
+    """Another process that holds the folder."""
+    process = subprocess.Popen([sys.executable, "-c", HOLDER, str(tmp_path)], stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    process.stdout.readline()
+    yield process
+    process.kill()
+    process.wait()
+    process.stdout.close()
+
+
+def test_the_second_is_refused_and_told_who_the_first_is(tmp_path):
+    with lock_folder(tmp_path):
+        who = f"process {os.getpid()} on {socket.gethostname()}"
+        with pytest.raises(RunLockedError, match=who), lock_folder(tmp_path):
+            pass
+        assert (tmp_path / ".lock").exists()  # the refusal has freed nothing
+    assert list(tmp_path.iterdir()) == []
+    with lock_folder(tmp_path):
+        pass
+
+
+def test_another_process_is_named(tmp_path, holder):
+    with (
+        pytest.raises(RunLockedError, match=f"process {holder.pid} on elsewhere: wait"),
+        lock_folder(tmp_path),
+    ):
+        pass
+
+
+def test_a_dead_holder_holds_nothing(tmp_path, holder):
+    holder.send_signal(signal.SIGKILL)
+    holder.wait()
+    left = tmp_path / ".model.0123456789abcdef.tmp"
+    left.write_text("half")
+    assert is_lock_file(".lock")
+    assert is_lock_file(left.name)
+    with lock_folder(tmp_path):
+        assert not left.exists()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_lock_that_was_freed_meanwhile_is_taken_anew(tmp_path, monkeypatch):
+    claim = lock._claim
+    tried: list[int] = []
+
+    def slow(number: int) -> bool:
+        if not tried:
+            (tmp_path / ".lock").unlink()  # its holder ends between our opening it and our claim
+        tried.append(number)
+        return claim(number)
+
+    monkeypatch.setattr(lock, "_claim", slow)
+    with lock_folder(tmp_path):
+        assert len(tried) == 2
+        monkeypatch.undo()
+        with pytest.raises(RunLockedError), lock_folder(tmp_path):
+            pass
+
+
+@pytest.mark.parametrize("said", [b"", b"nonsense", b"\xff\xfe", b"12 \x1b[31m"])
+def test_a_lock_that_names_nobody_is_a_lock(tmp_path, holder, said: bytes):
+    (tmp_path / ".lock").write_bytes(said)
+    with pytest.raises(RunLockedError, match="written by another process"), lock_folder(tmp_path):
+        pass
+
+
+def test_a_folder_is_made_and_goes_if_nothing_was_written(tmp_path):
+    folder = tmp_path / "deep" / "run"
+    with lock_folder(folder):
+        assert folder.is_dir()
+    assert list(tmp_path.iterdir()) == []
+    with lock_folder(folder):
+        (folder / "a").write_text("mine")
+    assert [path.name for path in folder.iterdir()] == ["a"]
+
+
+def test_a_link_is_not_followed(tmp_path):
+    (tmp_path / "precious").write_text("old")
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / ".lock").symlink_to(tmp_path / "precious")
+    with pytest.raises(OSError, match=r"\.lock"), lock_folder(tmp_path / "run"):
+        pass
+    assert (tmp_path / "precious").read_text() == "old"
+
+
+def test_without_locks_of_the_system_nothing_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "fcntl", None)
+    with lock_folder(tmp_path), lock_folder(tmp_path):
+        pass
+
+
+def test_two_fits_do_not_write_one_run(tmp_path, holder):
+    data = save(tmp_path / "views.npz")
+    (tmp_path / "run").mkdir()
+    (tmp_path / ".lock").rename(tmp_path / "run" / ".lock")
+    words = ("fit", data, "-k", 3, "-o", tmp_path / "run", *QUICKLY)
+    assert f"is being written by process {holder.pid} on elsewhere" in refusal(run(*words), 3)
+    holder.kill()
+    holder.wait()
+    (tmp_path / "run" / ".labels.csv.0123456789abcdef.tmp").write_text("half")
+    result = run(*words)
+    assert result.exit_code == 0, result.output
+    assert sorted(path.name for path in (tmp_path / "run").iterdir()) == ["labels.csv", "model", "run.json"]
