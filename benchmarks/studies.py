@@ -23,7 +23,7 @@ from protocol_mvc.nn.seeded import build
 from protocol_mvc.partition.consensus import simplified_silhouette
 from protocol_mvc.report.figures import tsne_embedding
 from protocol_mvc.training.loop import train
-from protocol_mvc.training.stage import EpochRecord
+from protocol_mvc.training.stage import Callback, EpochRecord
 
 Labels = npt.NDArray[np.int64]
 Features = npt.NDArray[np.floating]
@@ -159,6 +159,17 @@ def _flat(x: Features, seed: int) -> list[list[float]]:
     return [[round(float(value), 1) for value in point] for point in tsne_embedding(x, seed)]
 
 
+class _Look(Callback):
+    """Calls a function after every epoch."""
+
+    def __init__(self, look: Callable[[EpochRecord], None]) -> None:
+        self.look = look
+
+    def on_epoch_end(self, record: EpochRecord) -> None:
+        """Look."""
+        self.look(record)
+
+
 def watch(views: Views, n_clusters: int, seed: int, config: Fields, look: Look) -> Protocol:
     """Train as `PROTOCOL.fit` does, looking at the method after every epoch; looking changes nothing.
 
@@ -172,7 +183,7 @@ def watch(views: Views, n_clusters: int, seed: int, config: Fields, look: Look) 
     model = PROTOCOL(n_clusters, config=make_config(dict(config)), random_state=seed)
     method: Protocol
     method, source, generator = model._set_up(views)
-    train(method, method.stages(), source, generator, lambda epoch: look(method, source, epoch))
+    train(method, method.stages(), source, generator, [_Look(lambda epoch: look(method, source, epoch))])
     return method.eval().requires_grad_(False)
 
 
@@ -185,7 +196,7 @@ def stopped(method: Protocol, source: Source, epoch: EpochRecord) -> Inferred:
     copy.load_state_dict(method.state_dict())
     if early:
         copy.prior.fill_(1 / method.n_clusters)  # nothing is perceived yet, and a transport needs some prior
-    read_out = copy.eval().stages()[-1].begin
+    read_out = copy.eval().stages()[-1].on_start
     if read_out is not None:
         read_out(source, torch.Generator().manual_seed(0))
     return infer_all(copy, source)

@@ -87,8 +87,8 @@ def stage_of(method: Any, name: str) -> Stage:
 def step_of(method: Any, source: Source, name: str) -> Callable[[], None]:
     """One training step of a stage."""
     stage, generator = stage_of(method, name), torch.Generator().manual_seed(0)
-    begun = stage.begin(source, generator) if stage.begin else None
-    context = stage.prepare(source, generator, 0.0, begun) if stage.prepare else None
+    begun: Any = stage.on_start(source, generator) if stage.on_start else None
+    context = stage.on_epoch_start(source, generator, 0.0, begun) if stage.on_epoch_start else None
     optimiser = Adam(method.parameters(), lr=1e-5, fused=True)
     batches = cycle(source, generator)
 
@@ -157,7 +157,7 @@ def naive_epoch(method: Any, source: Source, name: str) -> Callable[[], None]:
 
 def our_epochs(method: Any, source: Source, name: str, epochs: int) -> float:
     """Median seconds of an epoch as we do it, with what is prepared before it; the first does not count."""
-    stage = stage_of(method, name)._replace(epochs=epochs + 1)
+    stage = stage_of(method, name)._replace(n_epochs=epochs + 1)
     history = train(method, [stage], source, torch.Generator().manual_seed(0))
     return sorted(epoch.seconds for epoch in history[1:])[epochs // 2]
 

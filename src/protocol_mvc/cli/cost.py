@@ -34,7 +34,7 @@ def cost(views: Views, model: MultiViewClusterer) -> Cost:
     part = views[rows]
     method, source, generator = model._set_up(part)
     stages = method.stages()
-    most = max((_rows_of(stage, n) for stage in stages if stage.epochs), default=n)
+    most = max((_rows_of(stage, n) for stage in stages if stage.n_epochs), default=n)
     n_bytes = _fit_bytes(views, most, model.n_clusters, method)
     try:
         trials = [_tried(stage, method, source, generator) for stage in stages]
@@ -46,7 +46,7 @@ def cost(views: Views, model: MultiViewClusterer) -> Cost:
 
 def _rows_of(stage: Stage, n: int) -> int:
     """Samples that a stage works on."""
-    return n if stage.most_rows is None else min(n, stage.most_rows)
+    return n if stage.sampling.max_samples is None else min(n, stage.sampling.max_samples)
 
 
 class Trial(NamedTuple):
@@ -61,26 +61,25 @@ class Trial(NamedTuple):
         """Seconds of the whole stage for n samples, after a trial with some of them."""
         rows = _rows_of(self.stage, n)
         n_batches, growth = -(-rows // batch_size), rows / _rows_of(self.stage, tried)
-        passes = -(-self.stage.least_steps // n_batches)
-        steps = min(passes * n_batches, self.stage.most_steps or passes * n_batches)
-        return growth * self.begin + self.stage.epochs * (growth * self.prepare + steps * self.step)
+        passes = -(-self.stage.sampling.min_steps // n_batches)
+        steps = min(passes * n_batches, self.stage.sampling.max_steps or passes * n_batches)
+        return growth * self.begin + self.stage.n_epochs * (growth * self.prepare + steps * self.step)
 
 
 def _tried(stage: Stage, method: Any, source: Any, generator: Any) -> Trial:
-    begin, prepare = _Clock(stage.begin), _Clock(stage.prepare)
+    begin, prepare = _Clock(stage.on_start), _Clock(stage.on_epoch_start)
     short = stage._replace(
-        epochs=min(stage.epochs, TRIAL_EPOCHS),
-        least_steps=1,
-        most_steps=TRIAL_STEPS,
-        begin=begin if stage.begin else None,
-        prepare=prepare if stage.prepare else None,
+        n_epochs=min(stage.n_epochs, TRIAL_EPOCHS),
+        sampling=stage.sampling._replace(min_steps=1, max_steps=TRIAL_STEPS),
+        on_start=begin if stage.on_start else None,
+        on_epoch_start=prepare if stage.on_epoch_start else None,
     )
     epochs = train(method, [short], source, generator)
     if not epochs:  # left out, or nothing but a beginning
-        return Trial(stage._replace(epochs=0), sum(begin.seconds), 0.0, 0.0)
+        return Trial(stage._replace(n_epochs=0), sum(begin.seconds), 0.0, 0.0)
     steps = len(epochs) * min(TRIAL_STEPS, source.n_batches)
     in_steps = sum(epoch.seconds for epoch in epochs) - sum(prepare.seconds[: len(epochs)])
-    taken = stage._replace(epochs=round(stage.epochs * len(epochs) / short.epochs))  # it may end early
+    taken = stage._replace(n_epochs=round(stage.n_epochs * len(epochs) / short.n_epochs))  # it may end early
     return Trial(taken, sum(begin.seconds), sum(prepare.seconds) / len(epochs), in_steps / steps)
 
 

@@ -35,13 +35,26 @@ from protocol_mvc.partition.consensus import (
 )
 from protocol_mvc.training.checkpoint import Checkpoint, fit_identity
 from protocol_mvc.training.loop import train
-from protocol_mvc.training.stage import EpochRecord
+from protocol_mvc.training.stage import Callback, EpochRecord
 from protocol_mvc.utils.distributed import broadcast, require_equal
-from protocol_mvc.utils.runtime import Seed, environment, fresh_seed, progress_bar, resolve_device
+from protocol_mvc.utils.runtime import Advance, Seed, environment, fresh_seed, progress_bar, resolve_device
 from protocol_mvc.utils.text import short_repr
 
 MOST_EMBEDDED = 50_000  # samples whose features are kept after a fit
 Floats = npt.NDArray[np.float32]
+
+
+class _ProgressBar(Callback):
+    """Moves a progress bar."""
+
+    def __init__(self, advance: Advance) -> None:
+        self.advance = advance
+
+    def on_epoch_end(self, record: EpochRecord) -> None:
+        self.advance(record.stage)
+
+    def on_epochs_skipped(self, stage: str, n_epochs: int) -> None:
+        self.advance(stage, n_epochs)
 
 
 class MultiViewClusterer(TransformerMixin, ClusterMixin, BaseEstimator):
@@ -89,9 +102,9 @@ class MultiViewClusterer(TransformerMixin, ClusterMixin, BaseEstimator):
         kept = None if checkpoint_dir is None else Checkpoint(checkpoint_dir, fit_identity(self, digest))
         method, source, generator = self._set_up(views, kept)
         stages = method.stages()
-        with progress_bar(sum(stage.epochs for stage in stages), visible=self.verbose > 0) as advance:
-            tell = (lambda epoch: advance(epoch.stage), lambda stage: advance(stage.name, stage.epochs))
-            history = train(method, stages, source, generator, *tell, kept)
+        with progress_bar(sum(stage.n_epochs for stage in stages), visible=self.verbose > 0) as advance:
+            callbacks = [_ProgressBar(advance), *([kept] if kept else [])]
+            history = train(method, stages, source, generator, callbacks)
         self.data_hash_ = digest  # only now: a fit that failed leaves the estimator as it was
         validate_data(self, X if self._is_table(X) else views, reset=True, skip_check_array=True)
         self.module_ = method.eval().requires_grad_(False)

@@ -11,7 +11,7 @@ from protocol_mvc.methods.base import NonNegativeFloat, NonNegativeInt, Positive
 from protocol_mvc.methods.ddc import DdcMethod, DeepDdcConfig
 from protocol_mvc.nn.dense import Clustered, normed_layers
 from protocol_mvc.nn.network import Codes
-from protocol_mvc.training.stage import Losses, Stage
+from protocol_mvc.training.stage import Losses, Optimizer, Stage
 
 
 class AecoddcConfig(DeepDdcConfig):
@@ -41,7 +41,7 @@ class Aecoddc(DdcMethod):
     def run(self) -> list[Stage]:
         """Teach the codes, then cluster; Adam starts anew."""
         c = self.config
-        return [Stage("reconstruct", c.reconstruct_length, self.teach, c.rate), *super().run()]
+        return [Stage("reconstruct", c.reconstruct_length, self.teach, Optimizer(c.rate)), *super().run()]
 
     def teach(self, batch: Batch, progress: float, context: None) -> Losses:
         """Reconstruction and contrast alone."""

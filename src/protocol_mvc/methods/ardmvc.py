@@ -44,7 +44,7 @@ class Ardmvc(AlignedMethod):
     def run(self) -> list[Stage]:
         """One stage, whose steps are told where the views live."""
         context = lambda source, generator, progress, begun: (generator, [s.box for s in source.scalings])
-        return [stage._replace(step=self.defend, prepare=context) for stage in super().run()]
+        return [stage._replace(step=self.defend, on_epoch_start=context) for stage in super().run()]
 
     def defend(
         self, batch: Batch, progress: float, context: tuple[torch.Generator, list[Box | None]]

@@ -18,7 +18,7 @@ from protocol_mvc.nn.heads import cluster_means, log_assignment
 from protocol_mvc.nn.network import CodeNetwork, SharedHeads, rows_of
 from protocol_mvc.nn.seeded import evaluating
 from protocol_mvc.partition.consensus import Features, Labels, kmeans
-from protocol_mvc.training.stage import Losses, Stage
+from protocol_mvc.training.stage import Losses, Optimizer, Stage
 from protocol_mvc.utils.distributed import all_gather, shard_weight, world_size
 from protocol_mvc.utils.runtime import draw_seed
 
@@ -85,7 +85,7 @@ class DeepMethod(nn.Module):
 
     def last_stage(self) -> Stage:
         """What ends every training."""
-        return Stage("read out", begin=self.read_out)
+        return Stage("read out", on_start=self.read_out)
 
     def read_out(self, source: Source, generator: torch.Generator) -> None:
         """Settle what the final labels need."""
@@ -107,7 +107,9 @@ class CodeMethod(DeepMethod):
 
     def first_stage(self) -> Stage:
         """The autoencoders alone."""
-        return Stage("reconstruct", self.config.reconstruct_length, self.reconstruct, self.config.rate)
+        return Stage(
+            "reconstruct", self.config.reconstruct_length, self.reconstruct, Optimizer(self.config.rate)
+        )
 
     def reconstruct(self, batch: Batch, progress: float, context: Any) -> Losses:
         """The error of the reconstructions."""

@@ -20,7 +20,7 @@ from protocol_mvc.methods.base import (
 )
 from protocol_mvc.nn.heads import cluster_means
 from protocol_mvc.partition import consensus
-from protocol_mvc.training.stage import Losses, Stage
+from protocol_mvc.training.stage import Losses, Optimizer, Stage
 from protocol_mvc.transport import solve
 
 
@@ -50,8 +50,9 @@ class Csot(base.LabelMethod):
     def stages(self) -> list[Stage]:
         """Reconstruct, then contrast; one Adam for both."""
         c = self.config
-        contrast = Stage("contrast", c.contrast_length, self.contrast, c.rate, prepare=self.find_prototypes)
-        return [self.first_stage(), contrast._replace(adam="kept"), self.last_stage()]
+        contrast = Stage("contrast", c.contrast_length, self.contrast, Optimizer(c.rate, reset="never"))
+        contrast = contrast._replace(on_epoch_start=self.find_prototypes)
+        return [self.first_stage(), contrast, self.last_stage()]
 
     def find_prototypes(
         self, source: Source, generator: torch.Generator, progress: float, begun: None

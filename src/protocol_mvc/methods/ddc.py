@@ -20,7 +20,7 @@ from protocol_mvc.methods.base import (
 )
 from protocol_mvc.nn.dense import Clustered, FusionNetwork
 from protocol_mvc.nn.seeded import build, evaluating
-from protocol_mvc.training.stage import Losses, Stage
+from protocol_mvc.training.stage import Losses, Optimizer, Stage
 
 
 class DdcConfig(MethodConfig):
@@ -72,12 +72,13 @@ class DdcMethod(DeepMethod):
         """The stages of one run from new weights; every step gets the generator for its draws."""
         c = self.config
         draws = lambda source, generator, progress, begun: generator
-        stage = Stage("cluster", c.cluster_length, self.step, c.rate, prepare=draws, clip=c.clip)
-        return [stage._replace(monitor=self.evaluate, every=c.evaluate_every)]
+        adam = Optimizer(c.rate, max_grad_norm=c.clip)
+        stage = Stage("cluster", c.cluster_length, self.step, adam, on_epoch_start=draws)
+        return [stage._replace(monitor=self.evaluate, eval_interval=c.evaluate_every)]
 
     def _again(self, number: int) -> list[Stage]:
         first, *others = (stage._replace(name=f"{stage.name} {number}") for stage in self.run())
-        return [first._replace(begin=self.restart, anew=True), *others]
+        return [first._replace(on_start=self.restart, reinitialize=True), *others]
 
     def restart(self, source: Source, generator: torch.Generator) -> None:
         """Take new weights."""

@@ -16,7 +16,7 @@ from protocol_mvc.methods.base import NonNegativeFloat, NonNegativeInt, Positive
 from protocol_mvc.methods.imputation import impute_from_donors, nearest_donors
 from protocol_mvc.nn.autoencoder import mlp
 from protocol_mvc.nn.network import CodeNetwork, Codes, SharedHeads
-from protocol_mvc.training.stage import Losses, Stage
+from protocol_mvc.training.stage import SKIP, Losses, Optimizer, Sampling, Signal, Stage
 
 
 class DsimvcConfig(base.AutoencoderConfig):
@@ -57,12 +57,18 @@ class Dsimvc(base.LabelMethod):
     def stages(self) -> list[Stage]:
         """Reconstruct, find neighbours if there are gaps, and train on complete and filled-in samples."""
         c = self.config
-        helper = Stage("helper reconstruct", c.helper_reconstruct_length, self.help_reconstruct, c.rate)
-        helper = helper._replace(begin=lambda source, generator: not source.views.is_complete)
-        contrast = helper._replace(name="helper contrast", epochs=c.helper_contrast_length)
-        contrast = contrast._replace(step=self.help_agree, prepare=self.complete, adam="kept")
-        safe = Stage("safe", c.iterations, self.safe, c.rate, self.find_donors, self.draw, most_steps=1)
-        return [self.first_stage()._replace(begin=_check), helper, contrast, safe, self.last_stage()]
+        adam, kept = Optimizer(c.rate), Optimizer(c.rate, reset="never")
+        skip = lambda source, generator: SKIP if source.views.is_complete else None
+        helper = Stage("helper reconstruct", c.helper_reconstruct_length, self.help_reconstruct, adam)
+        contrast = Stage("helper contrast", c.helper_contrast_length, self.help_agree, kept)
+        safe = Stage("safe", c.iterations, self.safe, adam, Sampling(max_steps=1))
+        return [
+            self.first_stage()._replace(on_start=_check),
+            helper._replace(on_start=skip),
+            contrast._replace(on_start=skip, on_epoch_start=self.complete),
+            safe._replace(on_start=self.find_donors, on_epoch_start=self.draw),
+            self.last_stage(),
+        ]
 
     def help_reconstruct(self, batch: Batch, progress: float, context: None) -> Losses:
         """The autoencoders of the helper."""
@@ -87,10 +93,10 @@ class Dsimvc(base.LabelMethod):
         label = base.label_agreement(p, *chosen, own_negatives=True)
         return {"feature": sum_of(x.sum() for x in parts)} | label
 
-    def find_donors(self, source: Source, generator: torch.Generator) -> Tensor | bool | None:
+    def find_donors(self, source: Source, generator: torch.Generator) -> Tensor | Signal | None:
         """Who gives each missing view; nothing where all are there, and no training of a single view."""
         if source.views.is_complete:
-            return None if self.n_views > 1 else False
+            return None if self.n_views > 1 else SKIP
         return self._donors(source, self.helper)
 
     def _donors(self, source: Source, network: CodeNetwork) -> Tensor:

@@ -13,7 +13,7 @@ from protocol_mvc.methods import base
 from protocol_mvc.methods.base import NonNegativeInt, PositiveFloat, PositiveInt, sum_of
 from protocol_mvc.nn.fusion import TwiceNormedAttention
 from protocol_mvc.nn.network import CodeNetwork, Codes
-from protocol_mvc.training.stage import Losses, Stage
+from protocol_mvc.training.stage import Losses, Optimizer, Stage
 
 
 class GcfAggConfig(base.AutoencoderConfig):
@@ -63,7 +63,7 @@ class GcfAgg(base.KMeansMethod):
     def stages(self) -> list[Stage]:
         """Reconstruct, then contrast; one Adam for both."""
         c = self.config
-        contrast = Stage("contrast", c.contrast_length, self.contrast, c.rate, adam="kept")
+        contrast = Stage("contrast", c.contrast_length, self.contrast, Optimizer(c.rate, reset="never"))
         return [self.first_stage(), contrast, self.last_stage()]
 
     def contrast(self, batch: Batch, progress: float, context: None) -> Losses:

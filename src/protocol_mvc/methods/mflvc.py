@@ -13,7 +13,7 @@ from protocol_mvc.losses.contrastive import paired_contrast
 from protocol_mvc.methods import base
 from protocol_mvc.methods.base import NonNegativeFloat, NonNegativeInt, PositiveFloat, map_batches, sum_of
 from protocol_mvc.partition import consensus
-from protocol_mvc.training.stage import Losses, Stage
+from protocol_mvc.training.stage import Losses, Optimizer, Sampling, Stage
 
 
 class MflvcConfig(base.AutoencoderConfig):
@@ -36,11 +36,12 @@ class Mflvc(base.LabelMethod):
     def stages(self) -> list[Stage]:
         """Reconstruct, contrast, and learn what K-means finds in the features; one Adam for all."""
         c = self.config
-        match = Stage("match", c.match_length, self.learn, c.rate, self.group, self.match)
+        adam = Optimizer(c.rate, reset="never")
+        match = Stage("match", c.match_length, self.learn, adam, Sampling(full_batch=True))
         return [
             self.first_stage(),
-            Stage("contrast", c.contrast_length, self.contrast, c.rate, adam="kept"),
-            match._replace(whole=True, adam="kept"),
+            Stage("contrast", c.contrast_length, self.contrast, adam),
+            match._replace(on_start=self.group, on_epoch_start=self.match),
             self.last_stage(),
         ]
 

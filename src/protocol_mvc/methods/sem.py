@@ -23,7 +23,7 @@ from protocol_mvc.methods.base import (
 )
 from protocol_mvc.nn.network import CodeNetwork, Codes
 from protocol_mvc.partition import consensus
-from protocol_mvc.training.stage import Losses, Stage
+from protocol_mvc.training.stage import Losses, Optimizer, Stage
 
 MOST_ROWS = 2000  # for the discrepancy, which looks at all pairs of them
 MASKED = 0.3  # share of the entries that a masked view lacks
@@ -71,12 +71,13 @@ class Sem(base.KMeansMethod):
         """Reconstruct, then rounds of contrast; Adam forgets its moments after every epoch of these."""
         c = self.config
         context = lambda source, generator, progress, weights: (weights, generator)
-        contrast = Stage(
-            "contrast", c.contrast_length, self.contrast, c.rate, prepare=context, adam="renewed"
-        )
+        contrast = Stage("contrast", c.contrast_length, self.contrast, Optimizer(c.rate, reset="epoch"))
+        contrast = contrast._replace(on_epoch_start=context)
         begins = [partial(self.weigh, number=i) for i in range(c.rounds)]
-        rounds = [contrast._replace(name=f"contrast {i + 1}", begin=begin) for i, begin in enumerate(begins)]
-        return [self.first_stage()._replace(prepare=context), *rounds, self.last_stage()]
+        rounds = [
+            contrast._replace(name=f"contrast {i + 1}", on_start=begin) for i, begin in enumerate(begins)
+        ]
+        return [self.first_stage()._replace(on_epoch_start=context), *rounds, self.last_stage()]
 
     @torch.no_grad()
     def weigh(self, source: Source, generator: torch.Generator, number: int = 0) -> Tensor:

@@ -1,7 +1,7 @@
-"""States of a training on the disk, so that a fit that was stopped, at whatever moment, can go on.
+"""Checkpoints on disk, from which an interrupted fit resumes to the same bits.
 
-Two files take turns: while one is written the other is whole. Each ends with the sha256 of its content, so
-that one that was cut or altered is never used.
+A checkpoint is one file, replaced atomically: safetensors content followed by its sha256, so that a truncated or
+altered file is never used.
 """
 
 import hashlib
@@ -19,45 +19,42 @@ import torch
 from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
 from safetensors import SafetensorError
 from safetensors.torch import load, save
-from torch import Tensor
 
 from protocol_mvc.exceptions import CheckpointError, CheckpointWarning
-from protocol_mvc.training.stage import EpochRecord, TrainingState
+from protocol_mvc.training.stage import Callback, EpochRecord, TrainingState
 from protocol_mvc.utils.distributed import rank, require_equal
 from protocol_mvc.utils.files import atomic_write
 from protocol_mvc.utils.runtime import Seed, fresh_seed, resolve_device
 
-SAVE_INTERVAL = 5.0  # seconds between two states
-NAMES = ("checkpoint-a.state", "checkpoint-b.state")
-SCHEMA = 1
-DIGEST = hashlib.sha256().digest_size
-MOST_BYTES = 2**36
-BEGUN, FACTS = "begun", "facts"
+SAVE_INTERVAL = 5.0  # seconds between two checkpoints
+FILE_NAME = "checkpoint.state"
+FORMAT_VERSION = 2
+DIGEST_SIZE = hashlib.sha256().digest_size
+MAX_BYTES = 2**36
+START_VALUE, METADATA = "start_value", "metadata"
 
 
-class _Facts(BaseModel):
-    """What is no tensor."""
+class _Metadata(BaseModel):
+    """The part of a checkpoint that is not a tensor."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
-    schema_version: int
-    count: int  # states before this one
-    fit: dict[str, JsonValue]  # what the fit is of
+    format_version: int
+    fit: dict[str, JsonValue]
     seed: int
     stage: int
     epoch: int
-    begun: bool | None
-    slowness: float
+    lr_factor: float
     finished: bool
     history: list[EpochRecord]
 
 
-class Checkpoint:
-    """The states of one fit in a folder.
+class Checkpoint(Callback):
+    """Writes the state of a fit to a folder every few seconds, and resumes from it.
 
     Args:
-        folder: where they are kept; it is made if it is not there.
-        fit: what the fit is of, as JSON has it; a state of another fit is refused, unless that is finished.
+        folder: folder of the checkpoint; it is created if needed.
+        fit: JSON description of the fit (`fit_identity`); the state of another, unfinished fit is refused.
 
     Raises:
         CheckpointError: If the folder holds the state of another fit that is not finished.
@@ -65,120 +62,122 @@ class Checkpoint:
     """
 
     def __init__(self, folder: str | os.PathLike[str], fit: Mapping[str, Any]) -> None:
-        """Look for the last whole state."""
+        """Read the last state, if there is one."""
         self.folder, self.fit = Path(folder), dict(fit)
         self.seed = 0
-        self._last, self._count = time.monotonic(), 0
-        found = [state for name in NAMES if (state := self._read(self.folder / name))]
-        newest = max(found, key=lambda state: state[0].count, default=None)
-        self._found = self._accepted(*newest) if newest else None
-        require_equal("checkpoints", self._found and self._found[:2])
+        self._state: TrainingState | None = None
+        self._saved_at = time.monotonic()
+        found = self._read()
+        if found is not None:
+            self._accept(*found)
+        require_equal("checkpoints", self._state and self._state[:2])
 
     def seed_or(self, random_state: Seed) -> int:
-        """The seed of the fit to go on with, else a new one, which the states will tell."""
-        if self._found is None:
+        """Return the seed of the stored fit, or a new one that is stored with every state."""
+        if self._state is None:
             self.seed = fresh_seed(random_state)
         return self.seed
 
-    def load(self) -> TrainingState | None:
-        """The state to go on from, if there is one."""
-        return self._found
+    def load_state(self) -> TrainingState | None:
+        """Return the state from which the fit resumes."""
+        return self._state
 
-    def keep(self, state: TrainingState, *, final: bool = False) -> None:
-        """Write the state, unless the last one is of a moment ago; if that fails, warn and go on.
+    def on_epoch_start(self, state: TrainingState) -> None:
+        """Write the state, if the last one is old enough."""
+        if time.monotonic() - self._saved_at >= SAVE_INTERVAL:
+            self._write(state, finished=False)
 
-        Of several processes, whose states are the same, the first one writes.
-        """
-        if rank() > 0 or (not final and time.monotonic() - self._last < SAVE_INTERVAL):
+    def on_train_end(self, state: TrainingState) -> None:
+        """Write the final state."""
+        self._write(state, finished=True)
+
+    def _write(self, state: TrainingState, *, finished: bool) -> None:
+        """Write a state from the main process; a failure is a warning, and the fit continues."""
+        if rank() > 0:
             return
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            with atomic_write(self.folder / NAMES[self._count % 2], overwrite=True) as part:
-                part.write_bytes(self._content(state, final))
+            with atomic_write(self.folder / FILE_NAME, overwrite=True) as path:
+                path.write_bytes(self._encode(state, finished))
         except OSError as error:
-            reason = error.strerror or error
             warnings.warn(
-                f"{self.folder}: no checkpoint could be written ({reason}), so the fit could not be resumed "
-                "from here: free some room, or name another folder.",
+                f"{self.folder}: the checkpoint could not be written ({error.strerror or error}), so the fit "
+                "cannot be resumed from here: free some disk space, or choose another folder.",
                 CheckpointWarning,
                 stacklevel=2,
             )
-        self._count += 1
-        self._last = time.monotonic()
+        self._saved_at = time.monotonic()
 
-    def _content(self, state: TrainingState, finished: bool) -> bytes:
+    def _encode(self, state: TrainingState, finished: bool) -> bytes:
         tensors = dict(state.tensors)
-        begun = state.begun
-        if isinstance(begun, Tensor):
-            tensors[BEGUN], begun = begun.cpu(), None
-        facts = _Facts(
-            schema_version=SCHEMA,
-            count=self._count,
+        if state.start_value is not None:
+            tensors[START_VALUE] = state.start_value.cpu()
+        metadata = _Metadata(
+            format_version=FORMAT_VERSION,
             fit=self.fit,
             seed=self.seed,
             stage=state.stage,
             epoch=state.epoch,
-            begun=begun,
-            slowness=state.slowness,
+            lr_factor=state.lr_factor,
             finished=finished,
             history=list(state.history),
         )
-        tensors[FACTS] = torch.frombuffer(bytearray(facts.model_dump_json().encode()), dtype=torch.uint8)
+        text = bytearray(metadata.model_dump_json().encode())
+        tensors[METADATA] = torch.frombuffer(text, dtype=torch.uint8)
         content = save({name: value.contiguous() for name, value in tensors.items()})
         return content + hashlib.sha256(content).digest()
 
-    def _read(self, path: Path) -> tuple[_Facts, TrainingState] | None:
-        """The state in a file; None, and a warning, if it is not whole."""
+    def _read(self) -> tuple[_Metadata, TrainingState] | None:
+        """Return the stored state; None, with a warning, if the file is damaged."""
+        path = self.folder / FILE_NAME
         try:
-            tensors = load(_checked(path))
-            facts = _Facts.model_validate_json(bytes(tensors.pop(FACTS).tolist()))
-            if facts.schema_version != SCHEMA:
-                raise ValueError(f"it is of version {facts.schema_version}, and {SCHEMA} is known")
+            tensors = load(_verified(path))
+            meta = _Metadata.model_validate_json(bytes(tensors.pop(METADATA).tolist()))
+            if meta.format_version != FORMAT_VERSION:
+                raise ValueError(f"its format version is {meta.format_version}, not {FORMAT_VERSION}")
         except FileNotFoundError:
             return None
         except (ValueError, KeyError, SafetensorError) as error:
             reason = "its fields are not those of a state" if isinstance(error, ValidationError) else error
             warnings.warn(f"{path}: {reason}, so it is not used.", CheckpointWarning, stacklevel=2)
             return None
-        begun = tensors.pop(BEGUN, facts.begun)
-        return facts, TrainingState(facts.stage, facts.epoch, begun, facts.slowness, facts.history, tensors)
+        value = tensors.pop(START_VALUE, None)
+        return meta, TrainingState(meta.stage, meta.epoch, value, meta.lr_factor, meta.history, tensors)
 
-    def _accepted(self, facts: _Facts, state: TrainingState) -> TrainingState | None:
-        """The state, if it is of this fit."""
+    def _accept(self, meta: _Metadata, state: TrainingState) -> None:
+        """Resume from the state if it is of this fit; ignore the state of another, finished fit."""
         wanted = json.loads(json.dumps(self.fit))
-        other = [name for name in {**wanted, **facts.fit} if wanted.get(name) != facts.fit.get(name)]
-        if other and facts.finished:
-            return None
-        if other:
+        different = [name for name in {**wanted, **meta.fit} if wanted.get(name) != meta.fit.get(name)]
+        if not different:
+            self.seed, self._state = meta.seed, state
+        elif not meta.finished:
             raise CheckpointError(
-                f"{self.folder}: the fit that was stopped there had another {other[0]}: go on with that one, "
-                "or name another folder, or remove this one."
+                f"{self.folder}: the interrupted fit in this folder had another {different[0]}: resume that "
+                "fit, choose another folder, or remove this one."
             )
-        self.seed, self._count = facts.seed, facts.count + 1
-        return state
 
 
-def fit_identity(model: Any, digest: str) -> dict[str, Any]:
-    """What a fit of an estimator to data with this hash is of: all that decides its result."""
+def fit_identity(model: Any, data_hash: str) -> dict[str, Any]:
+    """Return everything that decides the result of a fit: estimator, version, parameters, seed and data."""
     params = model.get_params()
     seed = params.pop("random_state")
-    del params["verbose"], params["view_columns"], params["config"]  # its fields are there one by one
+    del params["verbose"], params["view_columns"], params["config"]  # its fields are in `params` one by one
     return {
         "estimator": type(model).__name__,
         "version of protocol_mvc": version("protocol_mvc"),
         **{name: str(value) for name, value in params.items()},
         "device": resolve_device(model.device).type,
         "random_state": int(seed) if isinstance(seed, int | np.integer) else None,
-        "data": digest,
+        "data": data_hash,
     }
 
 
-def _checked(path: Path) -> bytes:
-    """The content of a file without its sha256, which must be right."""
-    if path.is_symlink() or path.stat().st_size > MOST_BYTES:
-        raise ValueError("it is a link or far too large")
-    whole = path.read_bytes()
-    content, digest = whole[:-DIGEST], whole[-DIGEST:]
+def _verified(path: Path) -> bytes:
+    """Return the content of a file without its sha256, which must match."""
+    if path.is_symlink() or path.stat().st_size > MAX_BYTES:
+        raise ValueError("it is a link or too large")
+    data = path.read_bytes()
+    content, digest = data[:-DIGEST_SIZE], data[-DIGEST_SIZE:]
     if hashlib.sha256(content).digest() != digest:
-        raise ValueError("it was cut or altered")
+        raise ValueError("it is truncated or altered")
     return content

@@ -1,26 +1,35 @@
-"""The one training loop. It knows stages and steps, but no loss."""
+"""The training loop: it runs stages and epochs, and knows no loss."""
 
 import math
 import time
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import chain
 from typing import Any
 
 import torch
 from torch import nn
-from torch.optim import Adam, Optimizer
+from torch.optim import Adam
 
 from protocol_mvc.data.batches import Batch, Source
 from protocol_mvc.exceptions import DivergenceError, DivergenceWarning
 from protocol_mvc.training.snapshot import BestWeights, capture, restore
-from protocol_mvc.training.stage import EpochRecord, Keeper, Losses, Stage, TrainingState
+from protocol_mvc.training.stage import (
+    SKIP,
+    STOP,
+    Callback,
+    EpochRecord,
+    Losses,
+    Signal,
+    Stage,
+    TrainingState,
+)
 from protocol_mvc.utils.distributed import all_reduce_mean, data_parallel_step
 
-LR_BACKOFF = 0.1  # times the learning rate, after a divergence
-MIN_LR_FACTOR = 1e-3  # times the learning rate of the stage
-MONITOR = "monitored"  # name of the monitor's value among the losses of an epoch
-MAX_LOSS_RATIO = 1e3  # times the loss at the start of a stage
+LR_BACKOFF = 0.1  # factor of the learning rate after a divergence
+MIN_LR_FACTOR = 1e-3  # smallest factor of the learning rate of a stage
+MAX_LOSS_RATIO = 1e3  # loss / loss of the first epoch above which a stage has diverged
+MONITOR = "monitor"  # name of the monitor's value in the losses of an epoch
 
 
 def train(
@@ -28,219 +37,232 @@ def train(
     stages: Sequence[Stage],
     source: Source,
     generator: torch.Generator,
-    on_epoch: Callable[[EpochRecord], None] = lambda epoch: None,
-    on_skip: Callable[[Stage], None] = lambda stage: None,
-    keeper: Keeper | None = None,
+    callbacks: Sequence[Callback] = (),
 ) -> list[EpochRecord]:
-    """Run the stages in order; progress goes from 0 to 1 within each, so schedules are functions of it.
+    """Run the stages in order.
 
-    Every epoch is told to `on_epoch` as it ends, every stage or rest of one that is left out to `on_skip`.
-    An epoch that diverges is run again from where it began, at a lower learning rate. A stage with a monitor
-    ends with the best weights that this stage or an earlier one with a monitor had. If a stage diverges at
-    any rate, the training goes on with the next that begins anew; with none, it ends with the best weights.
+    An epoch that diverges is repeated at a lower learning rate. If a stage diverges at every rate, training
+    continues with the next stage that reinitializes the weights; without one, it ends with the best weights
+    of the stages that have a monitor.
+
+    Args:
+        module: the method; stages change its weights in place.
+        stages: the stages.
+        source: the training data.
+        generator: source of all random numbers.
+        callbacks: observers; the first that returns a state from `load_state` decides where to resume.
+
+    Returns:
+        The records of all epochs, including those before a resume.
 
     Raises:
-        DivergenceError: If a stage diverges at any rate, and there are neither such stages nor such weights.
-        ValueError: If the keeper has a state of another training.
+        DivergenceError: If a stage diverges at every learning rate and no weights are left to use.
+        ValueError: If the state to resume from does not belong to these stages.
     """
-    training = _Training(module, source, generator, on_epoch, on_skip, keeper)
-    start = keeper.load() if keeper else None
-    if start is not None:
-        training.go_to(start, stages)
-    broken, done = False, 0 if start is None else start.stage
-    for number, stage in enumerate(stages[done:], done):
-        broken = broken and not stage.anew and stage.epochs > 0
-        if broken:
-            on_skip(stage)
+    training = _Training(module, source, generator, callbacks)
+    resumed = training.resume(stages)
+    first, diverged = 0 if resumed is None else resumed.stage, False
+    for index, stage in enumerate(stages[first:], first):
+        diverged = diverged and not stage.reinitialize and stage.n_epochs > 0
+        if diverged:
+            training.skip(stage.name, stage.n_epochs)
             continue
-        again = any(later.anew for later in stages[number + 1 :])
-        broken = not training.take(number, stage, start if number == done else None, again=again)
-    training.keep(TrainingState(len(stages), 0, None, 1.0, training.history, {}), None, final=True)
-    return training.history
+        state = resumed if resumed and index == first else None
+        can_restart = any(later.reinitialize for later in stages[index + 1 :])
+        diverged = not training.run_stage(index, stage, state, can_restart=can_restart)
+    return training.finish(len(stages))
 
 
 class _Training:
-    """A training under way: what all its stages work with, and what they did."""
+    """A training in progress: what all stages share, and what they did."""
 
     def __init__(
         self,
         module: nn.Module,
         source: Source,
         generator: torch.Generator,
-        on_epoch: Callable[[EpochRecord], None],
-        on_skip: Callable[[Stage], None],
-        keeper: Keeper | None,
+        callbacks: Sequence[Callback],
     ) -> None:
-        self.module, self.source, self.generator = module, source, generator
-        self.on_epoch, self.on_skip, self.keeper = on_epoch, on_skip, keeper
+        self.module, self.source, self.generator, self.callbacks = module, source, generator, callbacks
         self.history: list[EpochRecord] = []
         self.best = BestWeights()
         self.adam: Adam | None = None
 
-    def go_to(self, state: TrainingState, stages: Sequence[Stage]) -> None:
-        """Be where a former process was."""
-        if state.stage > len(stages) or (
-            state.stage < len(stages) and state.epoch > stages[state.stage].epochs
-        ):
-            raise ValueError(f"the state is of stage {state.stage}, epoch {state.epoch}, which is not there")
-        restore(state.tensors, self.module, None, self.generator)
-        self.best.restore(state.tensors)
-        for record in state.history:
-            self.history.append(record)
-            self.on_epoch(record)
-        left_out = sum(stage.epochs for stage in stages[: state.stage]) + state.epoch - len(state.history)
-        if left_out:
-            self.on_skip(stages[state.stage - 1]._replace(epochs=left_out))
-
-    def part(self, number: int, stage: Stage) -> Source:
-        """What a stage works on; its number and the seed of all tell it, so that it need not be kept."""
-        return self.source.subsample(stage.most_rows, (self.generator.initial_seed(), number))
-
-    def begin(self, number: int, stage: Stage, source: Source) -> TrainingState:
-        begun = stage.begin(source, self.generator) if stage.begin else None
-        return TrainingState(number, 0, begun, 1.0, self.history, {})
-
-    def keep(
-        self, state: TrainingState, optimiser: Optimizer | None, *, final: bool = False
-    ) -> TrainingState:
-        """The state with copies of all tensors, given to the keeper too."""
-        tensors = capture(self.module, optimiser, self.generator, state.tensors) | self.best.capture()
-        state = state._replace(tensors=tensors, history=self.history)
-        if self.keeper:
-            self.keeper.keep(state, final=final)
-        return state
-
-    def take(self, number: int, stage: Stage, state: TrainingState | None, *, again: bool) -> bool:
-        """A stage on its part of the samples, which is let go with it; False if it broke down."""
-        part = self.part(number, stage)
-        state = self.begin(number, stage, part) if state is None else state
-        if state.begun is not False:
-            return self.run(stage, part, state, again=again)
-        self.on_skip(stage)
-        return True
-
-    def run(self, stage: Stage, source: Source, state: TrainingState, *, again: bool) -> bool:
-        """A stage from a state on; False if it broke down, which is an error if nothing else is left."""
-        ended = True
+    def run_stage(self, index: int, stage: Stage, state: TrainingState | None, *, can_restart: bool) -> bool:
+        """Run a stage from its start or from a state; return False if it diverged at every learning rate."""
+        seed = (self.generator.initial_seed(), index)  # the subsample need not be stored in checkpoints
+        source = self.source.subsample(stage.sampling.max_samples, seed)
+        if state is None:
+            value = stage.on_start(source, self.generator) if stage.on_start else None
+            if isinstance(value, Signal):
+                assert value is SKIP, f"stage {stage.name!r} cannot stop before it starts"
+                self.skip(stage.name, stage.n_epochs)
+                return True
+            state = TrainingState(index, 0, value, 1.0, self.history, {})
+        converged = True
         try:
-            self._epochs(stage, source, state)
+            self.run_epochs(stage, source, state)
         except DivergenceError as error:
-            if not (self.best.found or again):
+            if not (self.best.found or can_restart):
                 raise
-            instead = "another run begins" if again else "the best weights so far are kept"
-            warnings.warn(f"{error}; {instead}", DivergenceWarning, stacklevel=2)
-            ended = False
-        if stage.monitor or not ended:
-            self.best.bring_back(self.module)
-        return ended
+            remedy = "another run begins" if can_restart else "the best weights so far are kept"
+            warnings.warn(f"{error}; {remedy}", DivergenceWarning, stacklevel=3)
+            converged = False
+        if stage.monitor or not converged:
+            self.best.load_into(self.module)
+        return converged
 
-    def _epochs(self, stage: Stage, source: Source, state: TrainingState) -> None:
-        optimiser = self._adam(fresh=stage.adam == "fresh")
+    def run_epochs(self, stage: Stage, source: Source, state: TrainingState) -> None:
+        """Run the epochs of a stage from a state."""
+        adam = self._optimizer(new=stage.optimizer.reset == "stage")
         if state.tensors:
-            restore(state.tensors, self.module, optimiser, self.generator)
+            restore(state.tensors, self.module, adam, self.generator)
         if stage.step:
             stage = stage._replace(step=data_parallel_step(self.module, stage.step))
-        while state.epoch < stage.epochs:
-            state = self.keep(state, optimiser)
+        while state.epoch < stage.n_epochs:
+            state = self.snapshot(state, adam)
+            for callback in self.callbacks:
+                callback.on_epoch_start(state)
             try:
-                record = self._epoch(stage, source, state, optimiser)
+                record = self.run_epoch(stage, source, state, adam)
             except DivergenceError as error:
                 state = _with_lower_lr(state, error)
-                restore(state.tensors, self.module, optimiser, self.generator)
+                restore(state.tensors, self.module, adam, self.generator)
                 continue
-            if record is None:
-                self.on_skip(stage._replace(epochs=stage.epochs - state.epoch))
+            if isinstance(record, Signal):
+                self.skip(stage.name, stage.n_epochs - state.epoch)
                 break
-            self.history.append(record)
-            self.on_epoch(record)
-            self.best.see(record.losses.get(MONITOR), self.module)
+            self.add(record)
+            self.best.update(record.losses.get(MONITOR), self.module)
             state = state._replace(epoch=state.epoch + 1)
-            if stage.adam == "renewed":
-                optimiser = self._adam(fresh=True)
+            if stage.optimizer.reset == "epoch":
+                adam = self._optimizer(new=True)
 
-    def _adam(self, *, fresh: bool) -> Adam:
-        """The optimiser, which comes to every epoch without a rate of its own."""
-        if fresh or self.adam is None:
+    def run_epoch(
+        self, stage: Stage, source: Source, state: TrainingState, adam: Adam
+    ) -> EpochRecord | Signal:
+        """Run one epoch; return its record, or `STOP` if the stage asks to stop before it."""
+        started, lr = time.perf_counter(), stage.optimizer.lr * state.lr_factor
+        for group in adam.param_groups:
+            group["lr"] = lr
+        progress: float = state.epoch / max(stage.n_epochs - 1, 1)
+        context: Any = None
+        if stage.on_epoch_start:
+            context = stage.on_epoch_start(source, self.generator, progress, state.start_value)
+        if context is STOP:
+            assert stage.monitor is None, f"stage {stage.name!r} cannot stop before its monitor is evaluated"
+            return Signal.STOP
+        batches = stage.sampling.batches(source, self.generator)
+        losses = _run_steps(stage, adam, batches, progress, context, len(source))
+        if stage.monitor and stage.is_evaluated(state.epoch):
+            losses[MONITOR] = stage.monitor(source, self.generator)
+        seconds = time.perf_counter() - started
+        record = EpochRecord(stage.name, state.epoch, seconds, lr, state.lr_factor, losses)
+        earlier = (epoch for epoch in self.history if epoch.stage == stage.name)
+        _check_divergence(record, next(earlier, record), self.module)
+        return record
+
+    def resume(self, stages: Sequence[Stage]) -> TrainingState | None:
+        """Restore the state of an earlier process, if a callback has one."""
+        states = (callback.load_state() for callback in self.callbacks)
+        state = next((found for found in states if found is not None), None)
+        if state is None:
+            return None
+        n_epochs = [stage.n_epochs for stage in stages]
+        if state.stage > len(stages) or (state.stage < len(stages) and state.epoch > n_epochs[state.stage]):
+            raise ValueError(f"the checkpoint is of stage {state.stage}, epoch {state.epoch}: no such epoch")
+        restore(state.tensors, self.module, None, self.generator)
+        self.best.load_state(state.tensors)
+        for record in state.history:
+            self.add(record)
+        skipped = sum(n_epochs[: state.stage]) + state.epoch - len(state.history)
+        if skipped:
+            self.skip(stages[state.stage - 1].name, skipped)
+        return state
+
+    def finish(self, n_stages: int) -> list[EpochRecord]:
+        """Pass the final state to the callbacks and return the history."""
+        state = self.snapshot(TrainingState(n_stages, 0, None, 1.0, self.history, {}), None)
+        for callback in self.callbacks:
+            callback.on_train_end(state)
+        return self.history
+
+    def snapshot(self, state: TrainingState, adam: Adam | None) -> TrainingState:
+        """Return the state with copies of all tensors."""
+        tensors = capture(self.module, adam, self.generator, state.tensors) | self.best.state()
+        return state._replace(tensors=tensors, history=self.history)
+
+    def add(self, record: EpochRecord) -> None:
+        """Add the record of an epoch."""
+        self.history.append(record)
+        for callback in self.callbacks:
+            callback.on_epoch_end(record)
+
+    def skip(self, stage: str, n_epochs: int) -> None:
+        """Report epochs that are left out."""
+        for callback in self.callbacks:
+            callback.on_epochs_skipped(stage, n_epochs)
+
+    def _optimizer(self, *, new: bool) -> Adam:
+        """Return Adam with new moments, or with those of the stage before; every epoch sets its rate."""
+        if new or self.adam is None:
             self.adam = Adam(self.module.parameters(), fused=True)
         return self.adam
 
-    def _epoch(
-        self, stage: Stage, source: Source, state: TrainingState, optimiser: Optimizer
-    ) -> EpochRecord | None:
-        started, rate = time.perf_counter(), stage.learning_rate * state.slowness
-        for group in optimiser.param_groups:
-            group["lr"] = rate
-        progress = state.epoch / max(stage.epochs - 1, 1)
-        prepared = stage.prepare(source, self.generator, progress, state.begun) if stage.prepare else None
-        if prepared is False:
-            assert stage.monitor is None, f"stage {stage.name!r} cannot end before its monitor has looked"
-            return None
-        batches = stage.batches(source, self.generator)
-        losses = _run_epoch(stage, optimiser, batches, progress, prepared, len(source))
-        if stage.monitor and stage.is_watched(state.epoch):
-            losses[MONITOR] = stage.monitor(source, self.generator)
-        record = EpochRecord(
-            stage.name, state.epoch, time.perf_counter() - started, rate, state.slowness, losses
-        )
-        earlier = (epoch for epoch in self.history if epoch.stage == stage.name)
-        _check(record, next(earlier, record), self.module)
-        return record
+
+def _run_steps(
+    stage: Stage, adam: Adam, batches: Iterable[Batch], progress: float, context: Any, n_samples: int
+) -> dict[str, float]:
+    """Make the optimizer steps of one epoch and return the mean of every loss term."""
+    assert stage.step is not None, f"stage {stage.name!r} has epochs but no step"
+    full_batch, history = stage.sampling.full_batch, list[Losses]()
+    for batch in batches:
+        losses = stage.step(batch, progress, context)
+        if not (full_batch and history):
+            adam.zero_grad()
+        loss = torch.stack(list(losses.values())).sum()
+        (loss * (len(batch.rows) / n_samples) if full_batch else loss).backward()
+        if not full_batch:
+            _optimizer_step(adam, stage.optimizer.max_grad_norm)
+        history.append({name: value.detach() for name, value in losses.items()})
+    if full_batch:
+        _optimizer_step(adam, stage.optimizer.max_grad_norm)
+    mean = torch.stack([torch.stack(list(losses.values())) for losses in history]).mean(0)
+    return dict(zip(history[0], all_reduce_mean(mean).tolist(), strict=True))
+
+
+def _optimizer_step(adam: Adam, max_grad_norm: float | None) -> None:
+    """Clip the gradient and make one step."""
+    if max_grad_norm is not None:
+        parameters = chain.from_iterable(group["params"] for group in adam.param_groups)
+        nn.utils.clip_grad_norm_(parameters, max_grad_norm)
+    adam.step()
 
 
 def _with_lower_lr(state: TrainingState, error: DivergenceError) -> TrainingState:
-    """The state with a lower learning rate; there is a lowest, at which the error stands."""
-    slowness = state.slowness * LR_BACKOFF
-    if slowness < 0.99 * MIN_LR_FACTOR:  # not for want of a last digit
+    """Return the state with a lower learning rate; raise the error if the rate is at its minimum."""
+    lr_factor = state.lr_factor * LR_BACKOFF
+    if lr_factor < 0.99 * MIN_LR_FACTOR:  # 0.99 allows for rounding
         raise error
-    what = str(error).partition(": ")[0]
-    warnings.warn(f"{what}: it is run again at {slowness:g} of the rate", DivergenceWarning, stacklevel=2)
-    return state._replace(slowness=slowness)
+    cause = str(error).partition(": ")[0]
+    warnings.warn(
+        f"{cause}: the epoch is repeated with {lr_factor:g} x the learning rate",
+        DivergenceWarning,
+        stacklevel=3,
+    )
+    return state._replace(lr_factor=lr_factor)
 
 
-def _run_epoch(
-    stage: Stage,
-    optimiser: Optimizer,
-    batches: Iterable[Batch],
-    progress: float,
-    context: Any,
-    n_samples: int,
-) -> dict[str, float]:
-    """One pass over the batches; returns the mean of every loss term."""
-    assert stage.step is not None, f"stage {stage.name!r} has epochs but no step"
-    records: list[Losses] = []
-    for batch in batches:
-        losses = stage.step(batch, progress, context)
-        if not (stage.whole and records):
-            optimiser.zero_grad()
-        loss = torch.stack(list(losses.values())).sum()
-        (loss * (len(batch.rows) / n_samples) if stage.whole else loss).backward()
-        if not stage.whole:
-            _step(optimiser, stage.clip)
-        records.append({name: value.detach() for name, value in losses.items()})
-    if stage.whole:
-        _step(optimiser, stage.clip)
-    means = all_reduce_mean(torch.stack([torch.stack(list(record.values())) for record in records]).mean(0))
-    return dict(zip(records[0], means.tolist(), strict=True))
-
-
-def _step(optimiser: Optimizer, clip: float | None) -> None:
-    """A step along the gradient, which is cut to that length."""
-    if clip is not None:
-        parameters = chain.from_iterable(group["params"] for group in optimiser.param_groups)
-        nn.utils.clip_grad_norm_(parameters, clip)
-    optimiser.step()
-
-
-def _check(epoch: EpochRecord, first: EpochRecord, module: nn.Module) -> None:
-    """Stop before a broken network gives labels that look like a result."""
-    values = {f"{name} loss": value for name, value in epoch.losses.items()}
+def _check_divergence(record: EpochRecord, first: EpochRecord, module: nn.Module) -> None:
+    """Raise `DivergenceError` if a loss or a weight is not finite, or the loss exploded."""
+    values = {f"{name} loss": value for name, value in record.losses.items()}
     values["norm of the weights"] = float(nn.utils.get_total_norm(module.parameters()))
     bad = [name for name, value in values.items() if not math.isfinite(value)]
-    values["loss"] = sum(epoch.losses.values())
+    values["loss"] = sum(record.losses.values())
     if not bad and values["loss"] > MAX_LOSS_RATIO * (1 + abs(sum(first.losses.values()))):
         bad = ["loss"]
     for name in bad:
         raise DivergenceError(
-            f"the {name} became {values[name]:g} in epoch {epoch.epoch} of stage {epoch.stage!r}: "
+            f"the {name} became {values[name]:g} in epoch {record.epoch} of stage {record.stage!r}: "
             "lower the learning rate of that stage or scale the views (scaling='standard')"
         )

@@ -1,4 +1,4 @@
-"""The state of a training as tensors: all it takes to go on from there as if nothing had happened."""
+"""In-memory copies of a training's state, from which it resumes to the same bits."""
 
 import math
 
@@ -6,120 +6,122 @@ import torch
 from torch import Tensor, nn
 
 from protocol_mvc.nn.seeded import Dropout
+from protocol_mvc.training.stage import Tensors
 
-Tensors = dict[str, Tensor]
-
-MODULE, OPTIMISER, NOISE, BEST = "module.", "optimiser.", "noise.", "best."
-DRAWS, LEAST = "generator", "least"
+MODULE, ADAM, DROPOUT, BEST = "module.", "adam.", "dropout.", "best."
+GENERATOR, BEST_VALUE = "generator", "best_value"
 
 
 def capture(
     module: nn.Module,
-    optimiser: torch.optim.Optimizer | None,
+    adam: torch.optim.Optimizer | None,
     generator: torch.Generator,
-    over: Tensors | None = None,
+    buffers: Tensors | None = None,
 ) -> Tensors:
-    """Copies, on the cpu, of the weights, the optimiser's moments and the states of all generators.
+    """Copy the weights, the moments of the optimizer and the states of all random generators to the CPU.
 
-    They are written over those of a former capture that nobody needs, if there is one: to get so much new
-    memory from the system takes longer than to copy.
+    Args:
+        module: module whose weights are copied.
+        adam: optimizer, if there is one.
+        generator: main random generator; those of the dropout layers are copied too.
+        buffers: an earlier capture that is overwritten, which is faster than new memory.
+
+    Returns:
+        The copies by name.
     """
-    moments = optimiser.state_dict()["state"] if optimiser else {}
-    found = {MODULE + name: value for name, value in module.state_dict().items()}
-    found |= {f"{OPTIMISER}{i}.{name}": value for i, own in moments.items() for name, value in own.items()}
-    copies = _copies(found, over or {})
-    noise = {NOISE + name: part.generator.get_state() for name, part in _noisy(module) if part.generator}
-    return copies | noise | {DRAWS: generator.get_state()}
+    moments = adam.state_dict()["state"] if adam else {}
+    tensors = {MODULE + name: value for name, value in module.state_dict().items()}
+    tensors |= {f"{ADAM}{i}.{name}": value for i, own in moments.items() for name, value in own.items()}
+    copies = _copies(tensors, buffers or {})
+    dropout = {
+        DROPOUT + name: layer.generator.get_state() for name, layer in _dropouts(module) if layer.generator
+    }
+    return copies | dropout | {GENERATOR: generator.get_state()}
 
 
 def restore(
     tensors: Tensors,
     module: nn.Module,
-    optimiser: torch.optim.Optimizer | None,
+    adam: torch.optim.Optimizer | None,
     generator: torch.Generator,
 ) -> None:
-    """Bring everything back to what it was when it was captured.
+    """Restore what `capture` copied.
 
     Raises:
-        ValueError: If the tensors are not those of such a module and optimiser.
+        ValueError: If the tensors do not belong to this module and optimizer.
     """
     try:
-        module.load_state_dict(_below(MODULE, tensors))
-        if optimiser:
-            groups = optimiser.state_dict()["param_groups"]
-            optimiser.load_state_dict({"state": _moments(tensors), "param_groups": groups})
+        module.load_state_dict(_with_prefix(MODULE, tensors))
+        if adam:
+            groups = adam.state_dict()["param_groups"]
+            adam.load_state_dict({"state": _moments(tensors), "param_groups": groups})
         device = next(module.parameters()).device
-        for name, part in _noisy(module):
-            part.generator = _generator(tensors.get(NOISE + name), device)
-        generator.set_state(tensors[DRAWS])
+        for name, layer in _dropouts(module):
+            state = tensors.get(DROPOUT + name)  # None: the layer has not drawn a number yet
+            layer.generator = None if state is None else torch.Generator(device).set_state(state)
+        generator.set_state(tensors[GENERATOR])
     except (RuntimeError, KeyError, TypeError, ValueError) as error:
         reason = " ".join(str(error).split())
         raise ValueError(f"the state does not fit this network: {reason}") from error
 
 
 class BestWeights:
-    """The weights at which something was least, so far."""
+    """The weights at which a monitored value was lowest."""
 
     def __init__(self) -> None:
-        """Nothing is known yet."""
-        self.least = math.inf
+        """Start without weights."""
+        self.value = math.inf
         self.weights: Tensors = {}
 
     @property
     def found(self) -> bool:
-        """Whether there are any weights."""
+        """Whether a finite value was seen."""
         return bool(self.weights)
 
-    def see(self, value: float | None, module: nn.Module) -> None:
-        """Copy the weights if the value, should there be one, is the least so far; no NaN ever is."""
-        if value is not None and value < self.least:
-            self.least = value
+    def update(self, value: float | None, module: nn.Module) -> None:
+        """Copy the weights if the value is the lowest so far; None and NaN are ignored."""
+        if value is not None and value < self.value:
+            self.value = value
             self.weights = _copies(module.state_dict(), {})
 
-    def bring_back(self, module: nn.Module) -> None:
+    def load_into(self, module: nn.Module) -> None:
         """Give the module the best weights, if there are any."""
         if self.found:
             module.load_state_dict(self.weights)
 
-    def capture(self) -> Tensors:
-        """All that is known, as a part of a state."""
+    def state(self) -> Tensors:
+        """Return weights and value as named tensors, to be stored with a capture."""
         named = {BEST + name: value for name, value in self.weights.items()}
-        return named | {LEAST: torch.tensor(self.least, dtype=torch.float64)} if named else {}
+        return named | {BEST_VALUE: torch.tensor(self.value, dtype=torch.float64)} if named else {}
 
-    def restore(self, tensors: Tensors) -> None:
-        """Know what the state knew."""
-        self.weights = _below(BEST, tensors)
-        self.least = float(tensors[LEAST]) if self.found else math.inf
-
-
-def _noisy(module: nn.Module) -> list[tuple[str, Dropout]]:
-    """The parts that have generators of their own."""
-    return [(name, part) for name, part in module.named_modules() if isinstance(part, Dropout)]
+    def load_state(self, tensors: Tensors) -> None:
+        """Restore what `state` returned."""
+        self.weights = _with_prefix(BEST, tensors)
+        self.value = float(tensors[BEST_VALUE]) if self.found else math.inf
 
 
-def _copies(tensors: Tensors, over: Tensors) -> Tensors:
-    return {name: _copy(value.detach(), over.get(name)) for name, value in tensors.items()}
+def _dropouts(module: nn.Module) -> list[tuple[str, Dropout]]:
+    return [(name, layer) for name, layer in module.named_modules() if isinstance(layer, Dropout)]
 
 
-def _copy(value: Tensor, over: Tensor | None) -> Tensor:
-    if over is None or (over.shape, over.dtype) != (value.shape, value.dtype):
+def _copies(tensors: Tensors, buffers: Tensors) -> Tensors:
+    return {name: _copy(value.detach(), buffers.get(name)) for name, value in tensors.items()}
+
+
+def _copy(value: Tensor, buffer: Tensor | None) -> Tensor:
+    if buffer is None or (buffer.shape, buffer.dtype) != (value.shape, value.dtype):
         return value.to("cpu", copy=True)
-    return over.copy_(value)
+    return buffer.copy_(value)
 
 
-def _below(prefix: str, tensors: Tensors) -> Tensors:
+def _with_prefix(prefix: str, tensors: Tensors) -> Tensors:
     return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
 
 
 def _moments(tensors: Tensors) -> dict[int, Tensors]:
-    """The state of the optimiser by parameter; copies, since it changes them in place."""
-    found: dict[int, Tensors] = {}
-    for path, value in _below(OPTIMISER, tensors).items():
+    """Return copies of the optimizer's state by parameter; Adam changes them in place."""
+    moments: dict[int, Tensors] = {}
+    for path, value in _with_prefix(ADAM, tensors).items():
         number, _, name = path.partition(".")
-        found.setdefault(int(number), {})[name] = value.clone()
-    return found
-
-
-def _generator(state: Tensor | None, device: torch.device) -> torch.Generator | None:
-    """The generator in that state; one that was not used yet has none."""
-    return None if state is None else torch.Generator(device).set_state(state)
+        moments.setdefault(int(number), {})[name] = value.clone()
+    return moments

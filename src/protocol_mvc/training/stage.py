@@ -1,88 +1,166 @@
-"""What a training is told, and what it tells: stages, records of epochs, and states to go on from."""
+"""Inputs and outputs of the training loop: `Stage`, `EpochRecord`, `TrainingState` and `Callback`."""
 
 from collections.abc import Callable, Iterator
+from enum import Enum
 from itertools import chain, islice
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor
 
 from protocol_mvc.data.batches import Batch, Source
-from protocol_mvc.training.snapshot import Tensors
 
 Losses = dict[str, Tensor]
+Tensors = dict[str, Tensor]
+
+
+class Signal(Enum):
+    """What a hook of a stage returns to leave out the stage, or the rest of it."""
+
+    SKIP = "skip the stage"
+    STOP = "stop the stage"
+
+
+SKIP, STOP = Signal.SKIP, Signal.STOP
+
 Step = Callable[[Batch, float, Any], Losses]
-Begun = Tensor | bool | None
-Prepare = Callable[[Source, torch.Generator, float, Any], Any]
+StartHook = Callable[[Source, torch.Generator], Tensor | Signal | None]
+EpochHook = Callable[[Source, torch.Generator, float, Any], Any]
 Monitor = Callable[[Source, torch.Generator], float]
 
 
-class Stage(NamedTuple):
-    """A part of the training: what happens before it, before every epoch, and for every batch."""
+class Sampling(NamedTuple):
+    """Samples that a stage and its epochs use.
 
-    name: str
-    epochs: int = 0
-    step: Step | None = None  # (batch, progress, context) -> loss terms by name
-    learning_rate: float = 1e-3
-    begin: Callable[[Source, torch.Generator], Begun] | None = None  # once, first; False leaves it out
-    # before every epoch, with what `begin` returned; gives the context, or False to end it (without monitor)
-    prepare: Prepare | None = None
-    least_steps: int = 1  # in an epoch, which then sees small data several times
-    most_steps: int | None = None  # in an epoch, which then sees a random part of large data
-    most_rows: int | None = None  # of large data; the stage works on a random part of them
-    clip: float | None = None  # largest norm of the gradient of a step
-    monitor: Monitor | None = None  # the stage ends with the weights of its least value
-    every: int | None = None  # epochs between two values of the monitor; there is one at the end anyway
-    anew: bool = False  # begins with new weights, whatever became of the stages before it
-    whole: bool = False  # an epoch is one step on all samples, its gradient added up over the batches
-    adam: Literal["fresh", "kept", "renewed"] = "fresh"  # kept from the stage before; renewed after an epoch
+    Attributes:
+        min_steps: smallest number of steps of an epoch; small data are repeated.
+        max_steps: largest number of steps of an epoch; of larger data an epoch uses a random part.
+        max_samples: size of the random subsample that the whole stage uses; None uses all samples.
+        full_batch: make one step per epoch, with the gradient accumulated over all batches.
+    """
+
+    min_steps: int = 1
+    max_steps: int | None = None
+    max_samples: int | None = None
+    full_batch: bool = False
 
     def batches(self, source: Source, generator: torch.Generator) -> Iterator[Batch]:
-        """Those of one epoch: whole passes over the data until there are enough, cut where there are."""
-        passes = -(-self.least_steps // source.n_batches)
-        every = chain.from_iterable(source.shuffled(generator) for _ in range(passes))
-        return islice(every, self.most_steps)
+        """Yield the shuffled batches of one epoch."""
+        n_passes = -(-self.min_steps // source.n_batches)
+        passes = (source.shuffled(generator) for _ in range(n_passes))
+        return islice(chain.from_iterable(passes), self.max_steps)
 
-    def is_watched(self, epoch: int) -> bool:
-        """Whether the monitor looks after this epoch."""
-        watched = epoch + 1 == self.epochs or (self.every is not None and (epoch + 1) % self.every == 0)
-        return self.monitor is not None and watched
+
+class Optimizer(NamedTuple):
+    """Options of Adam.
+
+    Attributes:
+        lr: learning rate.
+        reset: when Adam starts with new moments: at the start of the stage, of every epoch, or never (the
+            moments of the stage before are kept).
+        max_grad_norm: bound on the norm of the gradient of a step.
+    """
+
+    lr: float = 1e-3
+    reset: Literal["stage", "epoch", "never"] = "stage"
+    max_grad_norm: float | None = None
+
+
+class Stage(NamedTuple):
+    """One stage of training.
+
+    Attributes:
+        name: name in `history_` and in the progress bar.
+        n_epochs: largest number of epochs.
+        step: ``step(batch, progress, context)`` returns the loss terms by name; progress runs from 0 to 1.
+        optimizer: options of Adam.
+        sampling: samples that the stage and its epochs use.
+        on_start: called once, before the first epoch; returns a tensor for `on_epoch_start`, None or `SKIP`.
+        on_epoch_start: called before every epoch; returns the context of the steps, or `STOP`.
+        monitor: validation loss; the stage ends with the weights at which it was lowest.
+        eval_interval: epochs between two evaluations of the monitor; it is always evaluated at the end.
+        reinitialize: whether `on_start` draws new weights, so that the stage can follow a diverged one.
+    """
+
+    name: str
+    n_epochs: int = 0
+    step: Step | None = None
+    optimizer: Optimizer = Optimizer()
+    sampling: Sampling = Sampling()
+    on_start: StartHook | None = None
+    on_epoch_start: EpochHook | None = None
+    monitor: Monitor | None = None
+    eval_interval: int | None = None
+    reinitialize: bool = False
+
+    def is_evaluated(self, epoch: int) -> bool:
+        """Return whether the monitor is evaluated after this epoch."""
+        if self.monitor is None:
+            return False
+        return epoch + 1 == self.n_epochs or (
+            self.eval_interval is not None and (epoch + 1) % self.eval_interval == 0
+        )
 
 
 class EpochRecord(NamedTuple):
-    """The record of one epoch."""
+    """Results of one epoch.
+
+    Attributes:
+        stage: name of the stage.
+        epoch: number of the epoch within the stage, from 0.
+        seconds: wall time.
+        lr: learning rate.
+        lr_factor: `lr` / learning rate of the stage; smaller than 1 after a divergence.
+        losses: mean of every loss term, and the value of the monitor.
+    """
 
     stage: str
     epoch: int
     seconds: float
-    rate: float  # of learning
-    slowness: float  # times the rate of the stage; less than 1 after a divergence
+    lr: float
+    lr_factor: float
     losses: dict[str, float]
 
     def row(self) -> dict[str, Any]:
-        """All of it side by side."""
+        """Return all fields and losses in one flat dict."""
         return {name: value for name, value in self._asdict().items() if name != "losses"} | self.losses
 
 
 class TrainingState(NamedTuple):
-    """Where a training is: before an epoch of a stage, or at its end, behind the last stage."""
+    """Everything that is needed to resume a training before an epoch, or after the last stage.
+
+    Attributes:
+        stage: index of the stage.
+        epoch: number of the next epoch.
+        start_value: what `on_start` of the stage returned.
+        lr_factor: factor of the learning rate.
+        history: records of all epochs so far.
+        tensors: weights, moments of the optimizer and states of the random generators.
+    """
 
     stage: int
     epoch: int
-    begun: Begun  # what `begin` of the stage returned
-    slowness: float  # times the learning rate of the stage
+    start_value: Tensor | None
+    lr_factor: float
     history: list[EpochRecord]
     tensors: Tensors
 
 
-class Keeper(Protocol):
-    """What keeps states, so that a training can go on after the process was killed."""
+class Callback:
+    """Base class of what observes a training; every method does nothing by default."""
 
-    def load(self) -> TrainingState | None:
-        """The state to go on from."""
+    def load_state(self) -> TrainingState | None:
+        """Return the state from which the training resumes."""
+        return None
 
-    def keep(self, state: TrainingState, *, final: bool = False) -> None:
-        """Keep a state, unless the last one is of a moment ago and this is not the final one.
+    def on_epoch_start(self, state: TrainingState) -> None:
+        """Receive the state before an epoch; its tensors are overwritten after the next epoch."""
 
-        The tensors are those of the training, which writes the next state over them.
-        """
+    def on_epoch_end(self, record: EpochRecord) -> None:
+        """Receive the record of an epoch."""
+
+    def on_epochs_skipped(self, stage: str, n_epochs: int) -> None:
+        """Receive the number of epochs of a stage that are left out."""
+
+    def on_train_end(self, state: TrainingState) -> None:
+        """Receive the final state."""

@@ -1,7 +1,7 @@
 """PROTOCOL: partial optimal transport perceives the imbalance, rebalanced contrast protects the minority."""
 
 from functools import partial
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
@@ -16,12 +16,12 @@ from protocol_mvc.methods.protocol.config import ProtocolConfig
 from protocol_mvc.nn.heads import cluster_means, log_assignment
 from protocol_mvc.nn.network import MultiViewNetwork, Widths
 from protocol_mvc.partition import codebook, consensus, view_matching
-from protocol_mvc.training.stage import Begun, Losses, Stage
+from protocol_mvc.training.stage import SKIP, STOP, Losses, Optimizer, Sampling, Signal, Stage
 from protocol_mvc.transport import PotLabels, Transport, mass_schedule, pot_labels, solve
 from protocol_mvc.utils.distributed import all_reduce_sum, broadcast, local_shard
 from protocol_mvc.utils.runtime import draw_seed
 
-Labels = PotLabels | Literal[False]
+Labels = PotLabels | Signal
 LARGEST = 1e15  # numbers whose squares can be added up
 
 
@@ -54,18 +54,20 @@ class Protocol(nn.Module):
     def stages(self) -> list[Stage]:
         """Algorithm 1; the last stage has rounds, each perceiving anew, and over when there is no news."""
         c = self.config
-        reconstruct = Stage("reconstruct", c.reconstruct_length, self.reconstruct, c.reconstruct_rate)
-        reconstruct = reconstruct._replace(least_steps=c.reconstruct_steps, most_steps=c.most_steps)
-        align = Stage("align", c.align_length, self.align, c.align_rate, most_steps=c.most_steps)
-        differ, match = lambda *_: self.aligned, lambda *_: not self.aligned
-        stages = [
-            reconstruct._replace(begin=self.compare_views),
-            reconstruct._replace(name="reconstruct twins", epochs=c.twins_length, begin=match),
-            align._replace(begin=differ),
+        repeated = Sampling(c.reconstruct_steps, c.most_steps, c.most_rows)
+        once = Sampling(max_steps=c.most_steps, max_samples=c.most_rows)
+        adam = Optimizer(c.reconstruct_rate)
+        reconstruct = Stage("reconstruct", c.reconstruct_length, self.reconstruct, adam, repeated)
+        align = Stage("align", c.align_length, self.align, Optimizer(c.align_rate), once)
+        differ = lambda *_: None if self.aligned else SKIP
+        match = lambda *_: SKIP if self.aligned else None
+        return [
+            reconstruct._replace(on_start=self.compare_views),
+            reconstruct._replace(name="reconstruct twins", n_epochs=c.twins_length, on_start=match),
+            align._replace(on_start=differ),
             *(self._round(number) for number in range(c.rounds)),
+            Stage("read out", on_start=self.read_out),
         ]
-        bounded = (stage._replace(most_rows=c.most_rows) for stage in stages)
-        return [*bounded, Stage("read out", begin=self.read_out)]
 
     def _round(self, number: int) -> Stage:
         """Stage 3; the mass grows in the first round (Eq. 16) and stays at its end in the following ones."""
@@ -81,9 +83,9 @@ class Protocol(nn.Module):
             return self.label(source, generator, mass, may_end) if c.label_scope == "all" else mass
 
         name = f"rebalance {number + 1}" if c.rounds > 1 else "rebalance"
-        begin = partial(self.perceive, number=number)
-        stage = Stage(name, c.rebalance_length, self.rebalance, c.rebalance_rate, begin, label)
-        return stage._replace(most_steps=c.most_rebalance_steps)
+        sampling = Sampling(max_steps=c.most_rebalance_steps, max_samples=c.most_rows)
+        stage = Stage(name, c.rebalance_length, self.rebalance, Optimizer(c.rebalance_rate), sampling)
+        return stage._replace(on_start=partial(self.perceive, number=number), on_epoch_start=label)
 
     def reconstruct(self, batch: Batch, progress: float, context: None) -> Losses:
         """Stage 1, view-specific representation."""
@@ -114,7 +116,7 @@ class Protocol(nn.Module):
         return learned | contrast | reconstruction(batch, x_hat)
 
     @torch.no_grad()
-    def compare_views(self, source: Source, generator: torch.Generator) -> bool:
+    def compare_views(self, source: Source, generator: torch.Generator) -> Signal | None:
         """Whether the views are to be aligned; not if they show the same items, which are aligned by nature.
 
         Contrast between items could then only drive the members of a group apart. The data themselves are
@@ -123,14 +125,14 @@ class Protocol(nn.Module):
         seed = draw_seed(generator)
         rows, views = source.sample(view_matching.MAX_SAMPLES, seed)
         if max(np.abs(x).max() for x in views) > LARGEST:  # the training will say so
-            return self.aligned
+            return None if self.aligned else SKIP
         mask = source.views.mask[rows]
         shared = view_matching.shared_information(
             consensus.principal_components(views, mask, seed), mask, seed
         )
         shared = float(broadcast(torch.tensor(shared)))
         self.twins.fill_(shared > view_matching.group_information(self.n_clusters))
-        return self.aligned
+        return None if self.aligned else SKIP
 
     @property
     def aligned(self) -> bool:
@@ -138,7 +140,7 @@ class Protocol(nn.Module):
         return self.config.align_twins or not bool(self.twins)
 
     @torch.no_grad()
-    def perceive(self, source: Source, generator: torch.Generator, number: int = 0) -> Begun:
+    def perceive(self, source: Source, generator: torch.Generator, number: int = 0) -> Tensor | Signal | None:
         """Start prototypes and prior of a round from an assignment of all samples, and return it.
 
         A later round is left out if its assignment is what the classifier says already.
@@ -155,7 +157,7 @@ class Protocol(nn.Module):
             found = self._explain_views(source, x, seed, log_proba.argmax(1).numpy() if number else None)
         label = broadcast(torch.from_numpy(found))
         if number > 0 and self._known(label, log_proba.argmax(1)):
-            return False
+            return SKIP
         member = functional.one_hot(label, self.n_clusters).to(h)  # (n, k)
         self.prior.copy_((member.sum(0) + 1) / (member.sum() + self.n_clusters))
         mean = (member.T @ h).unflatten(1, (-1, self.config.feature)).mean(1)  # over members and views
@@ -203,7 +205,7 @@ class Protocol(nn.Module):
             said[whole.rows] = log_mean(codes.logits, whole.present).argmax(1).cpu()
         self.train()
         if may_end and self._known(self._pot_labels(log_p, self.config.mass_end).hard, said):
-            return False
+            return STOP
         return self._pot_labels(log_p, mass)
 
     @torch.no_grad()
