@@ -10,10 +10,7 @@ import typer
 from benchmarks import plots, render, studies, study_tables, tables
 from benchmarks.method_tables import HIDDEN, METHOD_SECTIONS
 from benchmarks.methods import ABLATION, CONFIGS, FOR_GAPS, METHODS
-from benchmarks.records import Record
-from benchmarks.runs import Run, Unit, cluster, run_missing
-from benchmarks.study_tables import SECTIONS
-from protocol_mvc.cli.options import (
+from benchmarks.options import (
     FIGURES,
     PATTERNS,
     RESULTS,
@@ -28,8 +25,10 @@ from protocol_mvc.cli.options import (
     refuse_options,
     single,
 )
+from benchmarks.records import Record
+from benchmarks.runs import Run, Unit, cluster, run_missing
+from benchmarks.study_tables import SECTIONS
 from protocol_mvc.io.datasets import list_datasets
-from protocol_mvc.report import figures
 
 app = typer.Typer(help="Measured runs, recorded as JSON lines.", invoke_without_command=True)
 
@@ -79,11 +78,13 @@ def bench(
         rows = _collect(wanted, records, given, f"attack {attack:g}", run)
         out.print(render.rich_table(study_tables.attack_table(rows)))
     elif missing is None:
-        out.print(figures.score_table(_collect(wanted, records, given), title))
+        out.print(render.rich_table(tables.score_table(_collect(wanted, records, given), title)))
     else:
         for share in each(missing, float, "share"):
             rows = _collect(wanted, records, given, f"{HIDDEN}{share:g}", partial(cluster, missing=share))
-            out.print(figures.score_table(rows, f"{title}; {share:.0%} of the views are missing"))
+            out.print(
+                render.rich_table(tables.score_table(rows, f"{title}; {share:.0%} of the views are missing"))
+            )
 
 
 @app.command()
@@ -149,7 +150,7 @@ def choices(
     given, rows = chosen_changes(changes, wanted), []
     for name, fields in studies.CHOICES.items():
         rows += [r | {"choice": name} for r in _collect(wanted, records, given | fields, "choices")]
-    for place in figures.group_records(rows).values():
+    for place in tables.group_records(rows).values():
         out.print(render.rich_table(study_tables.choices_table(place)))
 
 
@@ -239,7 +240,7 @@ def _collect(
     rows = []
     for record in run_missing(wanted, path, changes, study=study, run=run):
         rows.append(record)
-        shown = {name: record["scores"][name] for name in figures.COLUMNS} if "scores" in record else "done"
+        shown = {name: record["scores"][name] for name in tables.COLUMNS} if "scores" in record else "done"
         unit = f"{record['dataset']} R={record['ratio']} {record['method']} seed {record['seed']}"
         err.print(f"{unit}: {shown}", soft_wrap=True)
     return rows

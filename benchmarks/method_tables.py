@@ -5,9 +5,20 @@ from functools import partial
 
 from benchmarks import paper
 from benchmarks.records import Record
-from benchmarks.tables import UNKNOWN, Row, Section, Table, mean_rows, newest, sources
+from benchmarks.tables import (
+    UNKNOWN,
+    Group,
+    Row,
+    Section,
+    Table,
+    format_mean_std,
+    group_records,
+    mean_rows,
+    newest,
+    ratio_text,
+    sources,
+)
 from protocol_mvc.estimators.clusterers import ESTIMATORS
-from protocol_mvc.report.figures import Group, format_mean_std, group_records, ratio_text
 
 SHARED = "Seconds are those of a clock on the wall, and runs may have shared the machine with others."
 HIDDEN = "missing "  # begins the name of a study of samples that lack views

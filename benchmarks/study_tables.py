@@ -10,8 +10,19 @@ from benchmarks.methods import config_of
 from benchmarks.records import Record
 from benchmarks.runs import Unit, config_in, is_run, key
 from benchmarks.studies import CHOICES, GRIDS
-from benchmarks.tables import NONE, Row, Section, Table, mean_rows, newest, sources
-from protocol_mvc.report.figures import Group, format_mean_std, group_records, ratio_text
+from benchmarks.tables import (
+    NONE,
+    Group,
+    Row,
+    Section,
+    Table,
+    format_mean_std,
+    group_records,
+    mean_rows,
+    newest,
+    ratio_text,
+    sources,
+)
 
 SETTLED = 0.01  # a curve has settled when it stays this near to its end
 

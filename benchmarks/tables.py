@@ -1,5 +1,6 @@
 """The records as tables, beside the numbers of the paper."""
 
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
@@ -9,9 +10,10 @@ from benchmarks import paper
 from benchmarks.methods import ABLATION, CONFIGS, METHODS
 from benchmarks.records import Record
 from benchmarks.runs import Unit, is_current, is_run, key
-from protocol_mvc.report.figures import Group, format_mean_std, group_records, ratio_text
 
 Row = tuple[str, ...]
+Group = tuple[str, float | None, str]  # data set, ratio, method
+COLUMNS = {"acc": "ACC", "nmi": "NMI", "pur": "PUR", "recall": "recall", "tail": "tail"}
 NONE = "-"  # we have no run
 UNKNOWN = "n/a"  # the paper tells nothing
 
@@ -30,6 +32,35 @@ class Section(NamedTuple):
     title: str
     tables: list[Table]
     notes: list[str]
+
+
+def group_records(records: Iterable[Record]) -> dict[Group, list[Record]]:
+    """The records of each data set, ratio and method, in the order they come."""
+    groups: dict[Group, list[Record]] = defaultdict(list)
+    for record in records:
+        groups[record["dataset"], record["ratio"], record["method"]].append(record)
+    return dict(groups)
+
+
+def format_mean_std(values: Sequence[float], digits: int = 3) -> str:
+    """The mean, with the standard deviation where there are several values."""
+    deviation = f"±{np.std(values):.{digits}f}" if len(values) > 1 else ""
+    return f"{np.mean(values):.{digits}f}{deviation}"
+
+
+def ratio_text(ratio: float | None) -> str:
+    """An imbalance ratio as tables show it; a dash for data as they are."""
+    return "-" if ratio is None else f"{ratio:g}"
+
+
+def score_table(records: Iterable[Record], title: str) -> Table:
+    """One row per data set, ratio and method: mean ± standard deviation over the seeds."""
+    rows = []
+    for (dataset, ratio, method), group in group_records(records).items():
+        cells = [format_mean_std([r["scores"][name] for r in group]) for name in COLUMNS]
+        seconds = np.mean([r["seconds"] for r in group])
+        rows.append((dataset, ratio_text(ratio), method, str(len(group)), *cells, f"{seconds:.1f}"))
+    return Table(title, ("data", "R", "method", "seeds", *COLUMNS.values(), "seconds"), rows)
 
 
 def newest(records: Iterable[Record], study: str | None = None) -> list[Record]:

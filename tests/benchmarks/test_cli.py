@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
-from benchmarks import methods, render, runs, studies
+from benchmarks import cli, methods, render, runs, studies
 from benchmarks.method_tables import METHOD_SECTIONS
 from benchmarks.records import read, read_all
 from benchmarks.study_tables import SECTIONS
@@ -13,24 +13,23 @@ from tests.benchmarks.recorded import QUICK, record
 from tests.examples import blobs
 from typer.testing import CliRunner
 
-from protocol_mvc.cli import main
 from protocol_mvc.data import as_views
 from protocol_mvc.estimators.clusterers import ESTIMATORS
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 SETTINGS = [word for name, value in QUICK.items() for word in ("--set", f"{name}={json.dumps(value)}")]
 VIEWS, TRUTH = blobs((30, 15, 10))
 
 
 def run(*words: str):
-    return CliRunner().invoke(main.app, ["bench", *words], env={"COLUMNS": "200", "TERM": "dumb"})
+    return CliRunner().invoke(cli.app, list(words), env={"COLUMNS": "200", "TERM": "dumb"})
 
 
 @pytest.fixture(autouse=True)
 def folder(monkeypatch, tmp_path):
     """Small data in place of the real ones, and a folder of one's own."""
 
-    def load(name, *, ratio, seed):
+    def load(name, *, imbalance_ratio, random_state):
         return as_views(VIEWS), TRUTH
 
     monkeypatch.setattr(runs, "load_dataset", load)

@@ -5,11 +5,9 @@ import re
 
 import pytest
 import typer
+from benchmarks import options
 from benchmarks.methods import COMPARED, FOR_GAPS
-from benchmarks.runs import Unit
-
-from protocol_mvc.cli import options
-from protocol_mvc.cli.options import (
+from benchmarks.options import (
     chosen_changes,
     chosen_units,
     draw_if_possible,
@@ -18,6 +16,7 @@ from protocol_mvc.cli.options import (
     read_records,
     single,
 )
+from benchmarks.runs import Unit
 
 PROTOCOL = [Unit("protocol", "digits", 0.1, 0)]
 KMEANS = [Unit("kmeans", "digits", 0.1, 0)]
@@ -82,7 +81,7 @@ def test_a_picture_is_drawn_only_where_it_can_be(tmp_path, monkeypatch, capsys, 
     drawn: list[int] = []
     draw_if_possible(lambda: drawn.append(1), tmp_path / "p.png")
     assert drawn == [1] * there
-    assert ("Picture:" if there else "protocol-mvc[viz]") in capsys.readouterr().err
+    assert ("Figure:" if there else "protocol-mvc[viz]") in capsys.readouterr().err
 
 
 def test_a_single_value_is_no_list():

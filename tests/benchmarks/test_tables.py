@@ -123,3 +123,21 @@ def test_speed_shows_stages_where_they_are_known():
     assert column(table, "epochs") == {"protocol": "9", "kmeans": NONE}
     assert column(table, "seconds") == {"protocol": "2.0±0.0", "kmeans": "2.0"}
     assert every_row_fits(section)
+
+
+def test_records_are_grouped_by_data_ratio_and_method():
+    groups = tables.group_records([record("kmeans"), record(), record("kmeans", seed=1)])
+    assert {key: len(group) for key, group in groups.items()} == {
+        ("digits", 0.1, "kmeans"): 2,
+        ("digits", 0.1, "protocol"): 1,
+    }
+
+
+def test_one_value_has_no_standard_deviation():
+    assert tables.format_mean_std([0.25]) == "0.250"
+    assert tables.format_mean_std([0.2, 0.4]) == "0.300±0.100"
+    assert tables.format_mean_std([1, 3], 0) == "2±1"
+
+
+def test_a_ratio_is_short_and_none_is_a_dash():
+    assert [tables.ratio_text(ratio) for ratio in (0.1, 1.0, None)] == ["0.1", "1", "-"]

@@ -73,7 +73,7 @@ def test_demo_refuses_a_picture_in_no_folder(tmp_path):
 
 def test_without_words_the_command_explains_itself():
     result = run()
-    for verb in (*VERBS, "datasets", "bench"):
+    for verb in (*VERBS, "datasets"):
         assert verb in result.stdout + result.stderr
 
 
@@ -120,7 +120,7 @@ def test_a_missing_data_set_is_one_sentence_and_exit_code_3(monkeypatch, tmp_pat
     monkeypatch.setenv("PROTOCOL_DATA", str(tmp_path))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("sys.argv", ["protocol-mvc", "bench", "--datasets", "hdigit", "--records", "r.jsonl"])
+    monkeypatch.setattr("sys.argv", ["protocol-mvc", "info", "@hdigit"])
     with pytest.raises(SystemExit) as stop:
         main.main()
     assert stop.value.code == 3

@@ -10,21 +10,13 @@ from protocol_mvc.report.figures import (
     COLUMNS,
     can_draw,
     draw_fit,
-    format_mean_std,
-    group_records,
     mark_stages,
-    ratio_text,
     score_table,
     size_table,
     tsne_embedding,
 )
 
 VIEWS, TRUTH = blobs()
-
-
-def record(method: str = "m", seed: int = 0, value: float = 0.5, ratio: float | None = 0.1):
-    scores = dict.fromkeys(COLUMNS, value) | {"ari": 0.9}
-    return {"dataset": "d", "ratio": ratio, "method": method, "seed": seed, "seconds": 2.0, "scores": scores}
 
 
 def text(table) -> str:
@@ -34,20 +26,14 @@ def text(table) -> str:
     return capture.get()
 
 
-def test_no_records_no_rows():
-    assert score_table([], "nothing").row_count == 0
-
-
-def test_the_table_shows_a_spread_only_where_there_is_one():
-    shown = text(score_table([record(value=0.25), record("b", 0, 0.2), record("b", 1, 0.4)], "Scores"))
-    lines = {line.split()[2]: line for line in shown.splitlines() if "0." in line}
-    assert "0.250" in lines["m"]
-    assert "±" not in lines["m"]
-    assert "0.300±0.100" in lines["b"]
-
-
-def test_the_table_marks_data_as_they_are():
-    assert " - " in text(score_table([record(ratio=None)], "Scores"))
+def test_scores_have_a_row_for_each_method():
+    scores = {
+        "a": dict.fromkeys(COLUMNS, 0.25) | {"seconds": 2.0},
+        "b": dict.fromkeys(COLUMNS, 0.5) | {"seconds": 1},
+    }
+    lines = [line.split() for line in text(score_table(scores, "Scores")).splitlines()]
+    assert ["a", *["0.250"] * len(COLUMNS), "2.0"] in lines
+    assert ["b", *["0.500"] * len(COLUMNS), "2.0"] in lines
 
 
 def test_sizes_are_shown_from_the_largest():
@@ -87,21 +73,6 @@ def test_a_loss_that_is_always_zero_can_be_drawn(tmp_path):
     model = tiny(config=TINY.model_copy(update={"label_weight": 0.0})).fit(VIEWS)
     draw_fit(model, TRUTH, tmp_path / "fit.png")
     assert (tmp_path / "fit.png").stat().st_size > 0
-
-
-def test_records_are_grouped_by_data_ratio_and_method():
-    groups = group_records([record("a"), record("b"), record("a", seed=1)])
-    assert {key: len(group) for key, group in groups.items()} == {("d", 0.1, "a"): 2, ("d", 0.1, "b"): 1}
-
-
-def test_one_value_has_no_spread():
-    assert format_mean_std([0.25]) == "0.250"
-    assert format_mean_std([0.2, 0.4]) == "0.300±0.100"
-    assert format_mean_std([1, 3], 0) == "2±1"
-
-
-def test_a_ratio_is_short_and_none_is_a_dash():
-    assert [ratio_text(ratio) for ratio in (0.1, 1.0, None)] == ["0.1", "1", "-"]
 
 
 def test_drawing_needs_matplotlib(monkeypatch):

@@ -7,12 +7,11 @@ import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from benchmarks.records import now
-from benchmarks.runs import scored
 
 from protocol_mvc import io
 from protocol_mvc.cli.data import Data, IdColumn, Source, Truth, ViewKeys, check_target, read_data, source_of
@@ -32,6 +31,7 @@ from protocol_mvc.cli.settings import (
 )
 from protocol_mvc.data import Views
 from protocol_mvc.estimators.base import MultiViewClusterer
+from protocol_mvc.evaluation.metrics import all_scores
 from protocol_mvc.exceptions import (
     ConstantViewWarning,
     DivergenceWarning,
@@ -184,7 +184,7 @@ def _circumstances(
     return {
         "command": shlex.join(["protocol-mvc", *context.find_root().obj]),
         "folder": os.getcwd(),
-        "ended": now(),
+        "ended": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         "seconds": round(seconds, 2),
         "data": {**source.model_dump(), "sha256": digest},
         "samples": len(views),
@@ -202,8 +202,14 @@ def _findings(model: MultiViewClusterer, facts: Facts, truth: Any) -> JsonDict:
         ],
         "view_weights": dict(zip(facts.views.names, facts.weights, strict=True)),
         "verdict": [sentence.text for sentence in verdict(facts)],
-        "scores": None if truth is None else scored(truth, model.labels_),
+        "scores": _scores(truth, model),
     }
+
+
+def _scores(truth: Any, model: MultiViewClusterer) -> dict[str, float] | None:
+    if truth is None:
+        return None
+    return {name: round(value, 4) for name, value in all_scores(truth, model.labels_).items()}
 
 
 def _cluster_table(record: JsonDict, facts: Facts) -> Any:

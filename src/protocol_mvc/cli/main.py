@@ -7,9 +7,6 @@ from typing import Annotated, Any
 
 import numpy as np
 import typer
-from benchmarks import cli
-from benchmarks.classical import BestViewKMeans, ViewKMeans
-from benchmarks.records import Record
 
 from protocol_mvc import __version__
 from protocol_mvc.cli import datasets, predict
@@ -19,9 +16,11 @@ from protocol_mvc.cli.fit import fit
 from protocol_mvc.cli.info import info
 from protocol_mvc.cli.options import draw_if_possible
 from protocol_mvc.cli.output import CommandGroup, Console, Json, JsonDict, Quiet
+from protocol_mvc.data import fit_scalers, scaled_rows
 from protocol_mvc.estimators.clusterers import PROTOCOL
-from protocol_mvc.evaluation.metrics import all_scores
+from protocol_mvc.evaluation.metrics import all_scores, clustering_accuracy
 from protocol_mvc.io.datasets import load_dataset
+from protocol_mvc.partition.consensus import kmeans
 from protocol_mvc.report import figures
 
 app = typer.Typer(cls=CommandGroup, no_args_is_help=True, pretty_exceptions_show_locals=False)
@@ -72,21 +71,27 @@ def demo(
     k, sizes = len(np.unique(truth)), np.bincount(truth)
     voice.tell(f"{len(views)} digits seen from {views.n_views} sides, class sizes {sizes.tolist()}")
     model = PROTOCOL(k, random_state=seed, verbose=int(not quiet))
+    scaled = [scaled_rows(views, v, slice(None), scaler) for v, scaler in enumerate(fit_scalers(views))]
     runs: dict[str, Callable[[], Any]] = {
-        "K-means, all views": lambda: ViewKMeans(k, seed).fit(views).labels_,
-        "K-means, best view": lambda: BestViewKMeans(k, seed).fit(views, truth).labels_,
+        "K-means, all views": lambda: kmeans(np.hstack(scaled), k, seed),
+        "K-means, best view": lambda: max(
+            (kmeans(x, k, seed) for x in scaled), key=lambda labels: clustering_accuracy(truth, labels)
+        ),
         "PROTOCOL": lambda: model.fit_predict(views),
     }
     records = [_timed(name, run, truth, ratio) for name, run in runs.items()]
     voice.show(
-        figures.score_table(records, "Digits at imbalance ratio R"),
+        figures.score_table(
+            {r["method"]: r["scores"] | {"seconds": r["seconds"]} for r in records},
+            f"Digits at imbalance ratio {ratio:g}",
+        ),
         figures.size_table(model.class_prior_ * len(truth), model.cluster_sizes_, sizes),
     )
     draw_if_possible(lambda: figures.draw_fit(model, truth, picture), picture, voice.tell)
     return {"runs": records, "class_sizes": sizes, "cluster_sizes": model.cluster_sizes_}
 
 
-def _timed(name: str, run: Callable[[], Any], truth: Any, ratio: float) -> Record:
+def _timed(name: str, run: Callable[[], Any], truth: Any, ratio: float) -> JsonDict:
     started = perf_counter()
     labels = run()
     seconds = perf_counter() - started
@@ -102,7 +107,6 @@ def _timed(name: str, run: Callable[[], Any], truth: Any, ratio: float) -> Recor
 for verb in (info, fit, predict.predict, predict.transform, predict.report, evaluate, convert, demo):
     app.command()(verb)
 app.add_typer(datasets.app, name="datasets")
-app.add_typer(cli.app, name="bench")
 
 
 def main() -> None:

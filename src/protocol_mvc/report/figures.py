@@ -1,8 +1,7 @@
 """Results as people want them: tables and a picture."""
 
 import importlib.util
-from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,39 +16,15 @@ from protocol_mvc.training.stage import EpochRecord
 Labels = npt.NDArray[np.int64]
 Features = npt.NDArray[np.floating]
 Record = dict[str, Any]
-Group = tuple[str, float | None, str]  # data set, ratio, method
 
 COLUMNS = {"acc": "ACC", "nmi": "NMI", "pur": "PUR", "recall": "recall", "tail": "tail"}
 
 
-def group_records(records: Iterable[Record]) -> dict[Group, list[Record]]:
-    """The records of each data set, ratio and method, in the order they come."""
-    groups: dict[Group, list[Record]] = defaultdict(list)
-    for record in records:
-        groups[record["dataset"], record["ratio"], record["method"]].append(record)
-    return dict(groups)
-
-
-def format_mean_std(values: Sequence[float], digits: int = 3) -> str:
-    """The mean, with the standard deviation where there are several values."""
-    deviation = f"±{np.std(values):.{digits}f}" if len(values) > 1 else ""
-    return f"{np.mean(values):.{digits}f}{deviation}"
-
-
-def ratio_text(ratio: float | None) -> str:
-    """An imbalance ratio as tables show it; a dash for data as they are."""
-    return "-" if ratio is None else f"{ratio:g}"
-
-
-def score_table(records: Iterable[Record], title: str) -> Table:
-    """One row per data set, ratio and method: mean ± standard deviation over the seeds."""
-    table = Table(title=title, box=SIMPLE_HEAD)
-    for header in ("data", "R", "method", "seeds", *COLUMNS.values(), "seconds"):
-        table.add_column(header, no_wrap=True, justify="left" if header in ("data", "method") else "right")
-    for (dataset, ratio, method), group in group_records(records).items():
-        cells = [format_mean_std([r["scores"][name] for r in group]) for name in COLUMNS]
-        seconds = np.mean([r["seconds"] for r in group])
-        table.add_row(dataset, ratio_text(ratio), method, str(len(group)), *cells, f"{seconds:.1f}")
+def score_table(scores: Mapping[str, Mapping[str, float]], title: str) -> Table:
+    """One row of scores and seconds for each method."""
+    table = Table("method", *COLUMNS.values(), "seconds", title=title, box=SIMPLE_HEAD)
+    for method, values in scores.items():
+        table.add_row(method, *(f"{values[name]:.3f}" for name in COLUMNS), f"{values['seconds']:.1f}")
     return table
 
 
