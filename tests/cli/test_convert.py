@@ -15,8 +15,8 @@ def test_what_was_converted_reads_the_same(tmp_path, name: str):
     found = io.read_views(tmp_path / name)
     assert np.array_equal(found.views.to_dense(1, dtype=float), VIEWS[1])
     assert found.views.sample_ids.tolist() == IDS.tolist()
-    assert found.truth is not None
-    assert np.array_equal(found.truth, TRUTH)
+    assert found.y is not None
+    assert np.array_equal(found.y, TRUTH)
 
 
 def test_several_files_become_one(tmp_path):

@@ -92,7 +92,7 @@ def test_a_part_is_of_the_same_rows_for_the_same_seed_and_all_where_there_are_fe
     n: int, most: int, seed: int
 ):
     whole = source(np.arange(2.0 * n).reshape(n, 2))
-    part, again = whole.subsample(most, (seed, 0)), whole.part(most, (seed, 0))
+    part, again = whole.subsample(most, (seed, 0)), whole.subsample(most, (seed, 0))
     assert len(part) == min(n, most)
     assert (part is whole) == (n <= most)
     np.testing.assert_array_equal(part.views.sample_ids, again.views.sample_ids)
@@ -131,4 +131,4 @@ def test_some_samples_come_with_their_data(most: int):
     for x, y in zip(views, data.take(torch.from_numpy(rows)).views, strict=True):
         np.testing.assert_array_equal(x, y.numpy())
     np.testing.assert_array_equal(rows, data.sample(most, seed=3)[0])
-    assert (data.sample(100, seed=4)[0] != data.some(100, seed=3)[0]).any()
+    assert (data.sample(100, seed=4)[0] != data.sample(100, seed=3)[0]).any()

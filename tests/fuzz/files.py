@@ -19,7 +19,7 @@ from tests.io.mat_writers import WRITERS as MATLAB
 from tests.io.temporary import folder
 
 from protocol_mvc.io import MultiViewDataset, convert, read_views
-from protocol_mvc.io.convert import _file_name
+from protocol_mvc.io.export import _file_name
 
 MEMBERS: dict[str, Any] = {"X": [samples.A, samples.B], "Y": samples.KIND.astype(float)}
 WRITERS = {
@@ -105,7 +105,7 @@ def check_loaded(loaded: MultiViewDataset | None) -> None:
         return
     for v in range(loaded.views.n_views):
         assert np.isfinite(loaded.views.to_dense(v)).all()
-    assert loaded.truth is None or len(loaded.truth) == len(loaded.views)
+    assert loaded.y is None or len(loaded.y) == len(loaded.views)
 
 
 names = (

@@ -141,7 +141,7 @@ WRITERS: dict[str, Callable[[Path], Any]] = {
 def load(path: Any, **options: Any) -> MultiViewDataset:
     """Read, with the truth of those files that do not tell which column it is."""
     named = isinstance(path, Path) and path.suffix in (".h5ad", ".h5mu")
-    return read_views(path, **({"truth": "labels"} if named else {}) | options)
+    return read_views(path, **({"labels": "labels"} if named else {}) | options)
 
 
 def assert_same(loaded: MultiViewDataset) -> None:
@@ -154,5 +154,5 @@ def assert_same(loaded: MultiViewDataset) -> None:
         v = views.names.index(name)
         np.testing.assert_array_equal(views.mask[order, v], ~np.isnan(expected[:, 0]))
         np.testing.assert_array_equal(views.to_dense(v, dtype=np.float64)[order], np.nan_to_num(expected))
-    assert loaded.truth is not None
-    assert loaded.truth[order].tolist() == KIND.tolist()
+    assert loaded.y is not None
+    assert loaded.y[order].tolist() == KIND.tolist()

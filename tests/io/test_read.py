@@ -26,7 +26,9 @@ def test_every_kind_holds_the_same(tmp_path, write):
 
 @pytest.mark.parametrize("write", WRITERS.values(), ids=WRITERS)
 def test_views_are_chosen_by_name_and_in_order(tmp_path, write):
-    loaded = load([*write(tmp_path)] if write is WRITERS["mixed"] else write(tmp_path), views=["b", "a"])
+    loaded = load(
+        [*write(tmp_path)] if write is WRITERS["mixed"] else write(tmp_path), view_columns=["b", "a"]
+    )
     assert loaded.views.names == ("b", "a")
     assert_same(loaded)
 
@@ -34,13 +36,13 @@ def test_views_are_chosen_by_name_and_in_order(tmp_path, write):
 @pytest.mark.parametrize("write", WRITERS.values(), ids=WRITERS)
 def test_a_view_that_is_not_there_is_named_with_those_that_are(tmp_path, write):
     with pytest.raises(ValueError, match=r"no (view|'c'|modality 'c').*\ba\b.*\bb\b"):
-        load(write(tmp_path), views=["c"])
+        load(write(tmp_path), view_columns=["c"])
 
 
 @pytest.mark.parametrize("write", WRITERS.values(), ids=WRITERS)
 def test_a_truth_that_is_not_there_is_named(tmp_path, write):
     with pytest.raises(ValueError, match=r"'nothing' for the truth, only .*label"):
-        load(write(tmp_path), truth="nothing")
+        load(write(tmp_path), labels="nothing")
 
 
 @pytest.mark.parametrize("write", MATLAB.values(), ids=MATLAB)
@@ -49,8 +51,8 @@ def test_matlab_files_have_no_ids(tmp_path, write):
     loaded = read_views(path)
     assert loaded.views.names == ("X{1}", "X{2}")
     np.testing.assert_array_equal(np.asarray(loaded.views), np.hstack([A, B]))
-    assert loaded.truth is not None
-    assert loaded.truth.tolist() == KIND.tolist()
+    assert loaded.y is not None
+    assert loaded.y.tolist() == KIND.tolist()
     assert read_views(path, view_columns=["X{2}", "X{1}"]).views.n_features == (2, 3)
     with pytest.raises(ValueError, match=r"set\.mat: it has no view 'b', only X\{1\}"):
         read_views(path, view_columns=["b"])

@@ -116,7 +116,7 @@ def test_large_parquet_files_are_not_held_in_memory(tmp_path, monkeypatch):
 
     monkeypatch.setattr(memmap, "LARGE", 0)
     monkeypatch.setattr(table_files, "BLOCK", 2**14)
-    monkeypatch.setattr(table_files, "spooled", look)
+    monkeypatch.setattr(table_files, "to_memmap", look)
     before = pyarrow.total_allocated_bytes()
     read_table(tmp_path / "t.parquet", [])
     assert len(held) == 64

@@ -37,7 +37,7 @@ def test_without_ids_rows_are_matched_by_number(tmp_path):
     loaded = read_views(put(tmp_path, a="p,q\n1,2\n3,4\n", b="r\n5\n6\n"))
     assert loaded.views.sample_ids.tolist() == [0, 1]
     np.testing.assert_array_equal(np.asarray(loaded.views), [[1, 2, 5], [3, 4, 6]])
-    assert loaded.truth is None
+    assert loaded.y is None
     assert loaded.views.columns == (("p", "q"), ("r",))
     with pytest.raises(ValueError, match=r"no ids and different numbers of rows \(a 2, b 2, c 1\)"):
         read_views(put(tmp_path, c="s\n7\n"))
@@ -75,13 +75,13 @@ def test_truth_is_in_any_table_and_in_no_view(tmp_path):
     put(tmp_path, a="id,p,kind\nx,1,red\ny,2,NA\n", b="id,kind,q\nz,blue,5\nx,red,6\n")
     loaded = read_views(tmp_path, labels="kind")
     assert loaded.views.columns == (("p",), ("q",))
-    assert loaded.truth is not None
-    assert loaded.truth.tolist() == ["red", "NA", "blue"]
+    assert loaded.y is not None
+    assert loaded.y.tolist() == ["red", "NA", "blue"]
     put(tmp_path, a="id,p,label\nx,1,2\ny,2,2\n", b="id,q,y\nx,6,1\ny,5,1\n")
     loaded = read_views(tmp_path)
     assert loaded.views.columns == (("p",), ("q", "y"))
-    assert loaded.truth is not None
-    assert loaded.truth.tolist() == [2, 2]
+    assert loaded.y is not None
+    assert loaded.y.tolist() == [2, 2]
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_truth_is_in_any_table_and_in_no_view(tmp_path):
         ({"a": "p;q\n1;2\n"}, {}, r"the column 'p;q' holds '1;2' in row 0"),
         ({"a": "p,q\n1,2\n3,\n"}, {}, "'a' holds NaN at row 1, column 1"),
         ({"a": "p,q\n1,2\n3,inf\n"}, {}, "'a' holds infinity"),
-        ({"a": "p\n1\n"}, {"truth": "kind"}, r"no table has the column 'kind' for the truth, only p"),
+        ({"a": "p\n1\n"}, {"labels": "kind"}, r"no table has the column 'kind' for the truth, only p"),
         ({"a": "p,label\n1,\n"}, {}, "truth of '0' is in no table"),
         ({"a": "id,p,gt\nx,1,2\n", "b": "id,q,gt\nx,1,3\n"}, {}, "disagree on the truth of 'x'"),
         ({"a": "id\nx\n"}, {}, r"a\.csv: it has no columns of numbers"),
@@ -137,5 +137,5 @@ def test_large_tables_are_mapped_where_no_row_must_move(tmp_path, monkeypatch, g
         assert left.dtype == right.dtype == np.float32
         np.testing.assert_array_equal(left, right)
     assert large.views.sample_ids.tolist() == list("uvwxyz")
-    assert large.truth is not None
-    assert large.truth.tolist() == [0, 0, 1, 1, 2, 2]
+    assert large.y is not None
+    assert large.y.tolist() == [0, 0, 1, 1, 2, 2]

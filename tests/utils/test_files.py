@@ -230,10 +230,10 @@ spec.loader.exec_module(atomic)
 place = Path(sys.argv[2])
 print("ready", flush=True)
 for turn in itertools.count():
-    with atomic.replacing_folder(place / "folder", overwrite=True) as part:
+    with atomic.atomic_write_folder(place / "folder", overwrite=True) as part:
         (part / "deep").mkdir()
         (part / "deep" / "text").write_text(str(turn) * 1000)
-    with atomic.replacing(place / "file", overwrite=True) as part:
+    with atomic.atomic_write(place / "file", overwrite=True) as part:
         part.write_text(str(turn) * 1000)
 """
 

@@ -35,7 +35,13 @@ def convert(
     if out.exists() and not force:
         raise typer.BadParameter(f"{out} is there already: choose another name, or add --force")
     io.convert(
-        sources, out, views=views or None, id_column=id_column, truth=truth, guarded=True, overwrite=force
+        sources,
+        out,
+        view_columns=views or None,
+        id_column=id_column,
+        labels=truth,
+        guarded=True,
+        overwrite=force,
     )
     Console(as_json, quiet).tell(f"Written: {out}")
     return {"output": out}

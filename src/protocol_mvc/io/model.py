@@ -1,7 +1,7 @@
 """A fitted estimator as a model folder, and back; `storage` knows the files, this knows the estimator."""
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
@@ -139,17 +139,12 @@ def _kind(kinds: Iterable[type[E]], saved: SavedModel) -> type[E]:
 def _unfitted(kind: Any, saved: SavedModel) -> tuple[Any, Callable[[], Any]]:
     """The estimator with its parameters, and a way to make its method."""
     settings, facts = saved.settings, saved.facts
-    config_of = partial(_stored_config, type(kind._presets["default"]))
+    config_of = partial(make_config, type(kind._presets["default"]))
     config = settings.config if isinstance(settings.config, str) else config_of(settings.config)
     model = kind(**{name: decode(value) for name, value in settings.parameters.items()}, config=config)
     model._config = config_of(settings.fitted)
     dims = [view.features for view in facts.views]
     return model, partial(kind._method, model._config, dims, len(facts.label_order))
-
-
-def _stored_config(kind: Any, fields: Mapping[str, Any]) -> Any:
-    """The config of a model that may be older than some of its fields."""
-    return make_config(kind, {**kind.before, **fields})
 
 
 def _expected(make: Callable[[], Any], facts: Facts) -> Shapes:

@@ -35,7 +35,7 @@ class MultiViewDataset(NamedTuple):
     """What `read` found."""
 
     views: Views
-    truth: NDArray[Any] | None  #: of each sample; never part of the views
+    y: NDArray[Any] | None  #: ground truth of each sample, if the file has it
     path: Path  #: of the file or folder
 
 

@@ -22,9 +22,9 @@ def convert(
     src: str | Path | Sequence[str | Path],
     out: str | Path,
     *,
-    views: Sequence[str] | None = None,
+    view_columns: Sequence[str] | None = None,
     id_column: str | None = None,
-    truth: str | None = None,
+    labels: str | None = None,
     guarded: bool = False,
     overwrite: bool = False,
 ) -> Path:
@@ -34,9 +34,9 @@ def convert(
         src: What `read` takes.
         out: An `.npz` or `.h5` file, or a folder for `.npy` files, which later are mapped and not read. Views
             that are sparse are written in full, a few rows at a time.
-        views: As `read` has it.
+        view_columns: As `read` has it.
         id_column: As `read` has it.
-        truth: As `read` has it.
+        labels: As `read` has it.
         guarded: As `read` has it.
         overwrite: Whether a file, or a folder of nothing but `.npy` files, may be replaced.
 
@@ -51,7 +51,7 @@ def convert(
             f"{out} cannot be written: give a name that ends in {known}, or in nothing for a folder."
         )
     kind = out.suffix.lower()
-    loaded = read_views(src, view_columns=views, id_column=id_column, labels=truth, guarded=guarded)
+    loaded = read_views(src, view_columns=view_columns, id_column=id_column, labels=labels, guarded=guarded)
     contents = _contents(loaded, in_order=kind == ".npz", rename=str if kind else _file_name)
     if not kind:
         _check_folder(out)
@@ -82,8 +82,8 @@ def _contents(loaded: MultiViewDataset, *, in_order: bool, rename: Callable[[str
         contents[IDS] = views.sample_ids
     if not views.is_complete:
         contents[MASK] = views.mask[:, order]
-    if loaded.truth is not None:
-        contents[TRUTH[0]] = loaded.truth
+    if loaded.y is not None:
+        contents[TRUTH[0]] = loaded.y
     return contents
 
 

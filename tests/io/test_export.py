@@ -21,7 +21,7 @@ TARGETS = ("out.npz", "out.h5", "out.hdf5", "out")
 @pytest.mark.parametrize("write", WRITERS.values(), ids=WRITERS)
 def test_every_kind_becomes_every_plain_kind(tmp_path, write, target):
     source = write(tmp_path)
-    named: Any = {"truth": "labels"} if str(source).endswith(("h5ad", "h5mu")) else {}
+    named: Any = {"labels": "labels"} if str(source).endswith(("h5ad", "h5mu")) else {}
     assert convert(source, tmp_path / target, **named) == tmp_path / target
     assert_same(read_views(tmp_path / target))
     first, second = load(source).views, read_views(tmp_path / target).views
@@ -58,7 +58,7 @@ def test_sparse_views_are_written_in_full(tmp_path, monkeypatch):
     anndata.AnnData(x, obsm={"b": x.toarray()[:, :3]}).write_h5ad(tmp_path / "in.h5ad")
     monkeypatch.setattr("protocol_mvc.data.checks.CHUNK_BYTES", 100)
     for target in TARGETS:
-        views = read_views(convert(tmp_path / "in.h5ad", tmp_path / target, views=["X", "b"])).views
+        views = read_views(convert(tmp_path / "in.h5ad", tmp_path / target, view_columns=["X", "b"])).views
         np.testing.assert_array_equal(views.views["X"], x.toarray())
 
 
@@ -77,7 +77,7 @@ def test_names_become_names_of_files(tmp_path):
 def test_names_with_a_meaning_are_refused(tmp_path):
     np.savez(tmp_path / "in.npz", a=np.nan_to_num(A), y=np.nan_to_num(B))
     with pytest.raises(ValueError, match=r"in\.npz would be written as 'y', which is taken"):
-        convert(tmp_path / "in.npz", tmp_path / "out.npz", views=["a", "y"])
+        convert(tmp_path / "in.npz", tmp_path / "out.npz", view_columns=["a", "y"])
 
 
 def test_other_endings_are_refused_before_anything_is_read(tmp_path):
@@ -88,7 +88,7 @@ def test_other_endings_are_refused_before_anything_is_read(tmp_path):
 @pytest.mark.parametrize("target", TARGETS)
 def test_nothing_is_written_half(tmp_path, monkeypatch, target):
     source = WRITERS["npz"](tmp_path)
-    monkeypatch.setattr("protocol_mvc.io.convert._blocks", broken)
+    monkeypatch.setattr("protocol_mvc.io.export._blocks", broken)
     with pytest.raises(OSError, match="disk full"):
         convert(source, tmp_path / target)
     assert [path.name for path in tmp_path.iterdir()] == ["set.npz"]
