@@ -33,7 +33,7 @@ def test_scores_have_a_row_for_each_method():
     }
     lines = [line.split() for line in text(score_table(scores, "Scores")).splitlines()]
     assert ["a", *["0.250"] * len(COLUMNS), "2.0"] in lines
-    assert ["b", *["0.500"] * len(COLUMNS), "2.0"] in lines
+    assert ["b", *["0.500"] * len(COLUMNS), "1.0"] in lines
 
 
 def test_sizes_are_shown_from_the_largest():
