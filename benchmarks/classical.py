@@ -14,7 +14,7 @@ from sklearn.neighbors import NearestNeighbors, kneighbors_graph
 from protocol_mvc.data import Views, fit_scalers, scaled_rows
 from protocol_mvc.data.scaling import Scaler
 from protocol_mvc.evaluation import metrics
-from protocol_mvc.partition.consensus import N_NEIGHBORS, kmeans
+from protocol_mvc.partition.candidates import kmeans
 
 Floats = npt.NDArray[np.float32]
 Labels = npt.NDArray[np.int64]
@@ -95,7 +95,7 @@ class ViewSpectral:
 
 def affinity(x: Floats) -> csr_array:
     """1 between samples that are both among the nearest of the other, 1/2 if one is, else 0; sparse."""
-    found = kneighbors_graph(x, min(N_NEIGHBORS, len(x) - 1))
+    found = kneighbors_graph(x, min(15, len(x) - 1))
     index = (part.astype(np.int32) for part in (found.indices, found.indptr))  # as scikit-learn wants them
     graph = csr_array((found.data, *index), shape=found.shape)
     both: csr_array = (graph + graph.T) / 2

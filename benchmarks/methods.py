@@ -12,8 +12,8 @@ from benchmarks.records import as_stored
 from protocol_mvc.data import Views
 from protocol_mvc.estimators.base import MultiViewClusterer
 from protocol_mvc.estimators.clusterers import ESTIMATORS, PROTOCOL
-from protocol_mvc.methods.config import make_config
 from protocol_mvc.methods.protocol.config import PRESETS
+from protocol_mvc.utils.config import make_config
 
 Labels = npt.NDArray[np.int64]
 Fields = Mapping[str, Any]

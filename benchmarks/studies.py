@@ -13,17 +13,19 @@ from benchmarks.records import Record
 from benchmarks.runs import Unit, class_recalls, scored, thirds
 from protocol_mvc.data import Views, data_hash, fit_scalers, imbalanced_subset, scaled_rows
 from protocol_mvc.data.batches import Source
-from protocol_mvc.estimators.clusterers import PROTOCOL, make_config
+from protocol_mvc.estimators.clusterers import PROTOCOL
 from protocol_mvc.evaluation import metrics
 from protocol_mvc.evaluation.robustness import pgd_attack
 from protocol_mvc.io.datasets import load_dataset
 from protocol_mvc.methods.base import Inferred, infer_all
 from protocol_mvc.methods.protocol.algorithm import Protocol
+from protocol_mvc.methods.protocol.config import ProtocolConfig
 from protocol_mvc.nn.seeded import build
 from protocol_mvc.partition.consensus import simplified_silhouette
 from protocol_mvc.report.figures import tsne_embedding
 from protocol_mvc.training.loop import train
 from protocol_mvc.training.stage import Callback, EpochRecord
+from protocol_mvc.utils.config import make_config
 
 Labels = npt.NDArray[np.int64]
 Features = npt.NDArray[np.floating]
@@ -180,7 +182,7 @@ def watch(views: Views, n_clusters: int, seed: int, config: Fields, look: Look) 
         config: Fields of its config.
         look: Called after every epoch.
     """
-    model = PROTOCOL(n_clusters, config=make_config(dict(config)), random_state=seed)
+    model = PROTOCOL(n_clusters, config=make_config(ProtocolConfig, dict(config)), random_state=seed)
     method: Protocol
     method, source, generator = model._set_up(views)
     train(method, method.stages(), source, generator, [_Look(lambda epoch: look(method, source, epoch))])
@@ -190,7 +192,7 @@ def watch(views: Views, n_clusters: int, seed: int, config: Fields, look: Look) 
 def stopped(method: Protocol, source: Source, epoch: EpochRecord) -> Inferred:
     """What the method would say if its training ended with this epoch, read out from a copy of it."""
     early = not epoch.stage.startswith("rebalance")
-    config = make_config({**dict(method.config), **(ALIGNED if early else {})})
+    config = make_config(ProtocolConfig, {**dict(method.config), **(ALIGNED if early else {})})
     dims = list(source.views.n_features)
     copy = build(lambda: Protocol(config, dims, method.n_clusters), torch.Generator()).to(source.device)
     copy.load_state_dict(method.state_dict())

@@ -11,23 +11,29 @@ from protocol_mvc import PROTOCOL, ProtocolConfig, as_views
 from protocol_mvc.data.batches import Source
 from protocol_mvc.data.scaling import fit_scalers
 from protocol_mvc.methods.protocol.config import PRESETS
+from protocol_mvc.utils.config import update_config
 
 Floats = npt.NDArray[np.float64]
 Labels = npt.NDArray[np.int64]
 
+# Changes of a PROTOCOL config that make a fit take a fraction of a second.
 SMALL: dict[str, Any] = {
-    "hidden": (16,),
-    "latent": 8,
-    "feature": 8,
-    "feedforward": 8,
-    "attention": 4,
-    "reconstruct_length": 3,
-    "align_length": 2,
-    "twins_length": 1,
-    "rebalance_length": 2,
+    "network__hidden_dims": (16,),
+    "network__latent_dim": 8,
+    "network__projection_dim": 8,
+    "network__dim_feedforward": 8,
+    "network__attention_dim": 4,
+    "schedule__n_epochs_reconstruct": 3,
+    "schedule__n_epochs_align": 2,
+    "schedule__n_epochs_rebalance": 2,
 }
-TINY = ProtocolConfig(**SMALL, rounds=1, early_end=False)  # as many epochs on every machine
-TINY_PAPER = PRESETS["paper"].model_copy(update=SMALL)
+QUICK: dict[str, Any] = SMALL | {
+    "schedule__n_rounds": 1,
+    "paired_views__n_epochs_reconstruct": 1,
+    "pseudo_labels__early_stopping": False,  # the same number of epochs on every machine
+}
+TINY = update_config(ProtocolConfig(), QUICK)
+TINY_PAPER = update_config(PRESETS["paper"], SMALL)
 
 
 def tiny(n_clusters: int = 3, **params: Any) -> PROTOCOL:

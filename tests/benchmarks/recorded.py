@@ -5,10 +5,8 @@ from typing import Any
 from benchmarks.methods import CONFIGS, config_of
 from benchmarks.records import Record
 from benchmarks.tables import COLUMNS
-from tests.examples import SMALL
 from tests.methods.small import FIELDS
 
-QUICK = SMALL | {"rounds": 1, "early_end": False}  # changes that make a fit take a moment
 SCORES = (*COLUMNS, "head", "medium")
 
 

@@ -7,7 +7,7 @@ from tests.examples import blobs
 
 from protocol_mvc.data import as_views
 from protocol_mvc.evaluation.metrics import clustering_accuracy
-from protocol_mvc.partition.consensus import kmeans
+from protocol_mvc.partition.candidates import kmeans
 
 ARRAYS, TRUTH = blobs()
 VIEWS = as_views(ARRAYS)

@@ -5,15 +5,18 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from tests.benchmarks.recorded import QUICK
-from tests.examples import blobs
+from tests.examples import QUICK, blobs
 from typer.testing import CliRunner, Result
 
 from protocol_mvc.cli import main
 
 VIEWS, TRUTH = blobs((30, 15, 10))
 IDS = np.array([f"s{i}" for i in range(len(TRUTH))])
-QUICKLY = [word for name, value in QUICK.items() for word in ("--set", f"{name}={json.dumps(value)}")]
+QUICKLY = [
+    word
+    for name, value in QUICK.items()
+    for word in ("--set", f"{name.replace('__', '.')}={json.dumps(value)}")
+]
 QUICKLY += ["--set", "batch_size=32"]
 
 

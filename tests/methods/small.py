@@ -2,14 +2,20 @@
 
 from typing import Any
 
-from tests.examples import SMALL, seeded
+from tests.examples import QUICK, seeded
 
 from protocol_mvc.estimators.base import MultiViewClusterer
 from protocol_mvc.estimators.clusterers import ESTIMATORS
 from protocol_mvc.nn.seeded import build
+from protocol_mvc.utils.config import update_config
 
 # Fields of any config; each takes those that it has.
-FIELDS: dict[str, Any] = SMALL | {
+FIELDS: dict[str, Any] = {
+    "hidden": (16,),
+    "latent": 8,
+    "feature": 8,
+    "feedforward": 8,
+    "reconstruct_length": 3,
     "rounds": 1,
     "contrast_length": 3,
     "match_length": 2,
@@ -26,6 +32,8 @@ FIELDS: dict[str, Any] = SMALL | {
 def small_config(name: str, **fields: Any) -> Any:
     """The default config of a method, made small."""
     config = ESTIMATORS[name]._presets["default"]
+    if name == "protocol":
+        return update_config(config, QUICK | fields)
     known = {field: value for field, value in FIELDS.items() if field in type(config).model_fields}
     return type(config)(**dict(config) | known | fields)
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from protocol_mvc.methods.config import is_config, make_config, resolve_auto, resolve_config
 from protocol_mvc.methods.protocol.config import PRESETS, ProtocolConfig
+from protocol_mvc.utils.config import is_config, make_config, resolve_auto, resolve_config
 
 
 @pytest.mark.parametrize("name", PRESETS)

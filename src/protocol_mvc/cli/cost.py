@@ -11,10 +11,10 @@ from protocol_mvc.data.checks import is_mapped, is_sparse
 from protocol_mvc.data.views import Views
 from protocol_mvc.estimators.base import MultiViewClusterer
 from protocol_mvc.exceptions import DivergenceError
-from protocol_mvc.methods.config import resolve_auto
-from protocol_mvc.partition.consensus import MAX_SAMPLES
+from protocol_mvc.partition.config import CandidateOptions
 from protocol_mvc.training.loop import train
 from protocol_mvc.training.stage import Stage
+from protocol_mvc.utils.config import resolve_auto
 
 TRIAL_ROWS = 2048
 TRIAL_STEPS, TRIAL_EPOCHS = 8, 4  # enough to learn something: of rubbish there is more to perceive
@@ -102,7 +102,7 @@ def _fit_bytes(views: Views, rows: int, k: int, method: Any) -> int:
     n, dims = len(views), [d for d, x in zip(views.n_features, views.arrays, strict=True) if not is_sparse(x)]
     held = sum(stored_bytes(array) for array in views.arrays if not is_mapped(array))
     scaled = (4 if rows == n else 8) * rows * sum(dims)  # a part is copied before it is scaled
-    near = min(rows, MAX_SAMPLES)
+    near = min(rows, CandidateOptions().max_samples)
     perceiving = 9 * near**2 + 14 * near * sum(views.n_features)  # distances and copies, as measured
     features = 16 * rows * views.n_views * getattr(method.config, "feature", method.config.latent)
     weights = 16 * sum(p.numel() for p in method.parameters())  # Adam keeps two numbers for each

@@ -12,6 +12,7 @@ from protocol_mvc.data.scaling import choose_kind, fit_scalers, scaled_rows
 from protocol_mvc.data.statistics import profile
 from protocol_mvc.data.views import Views
 from protocol_mvc.partition import consensus
+from protocol_mvc.partition.config import CandidateOptions
 
 Floats = npt.NDArray[np.float64]
 Facts = dict[str, Any]
@@ -153,7 +154,7 @@ def quick_sizes(views: Views, n_clusters: int, seed: int) -> list[int]:
     """
     if n_clusters > len(views):
         raise ValueError(f"{n_clusters} groups cannot be seen in {len(views)} samples: ask for fewer.")
-    rows = np.sort(np.random.default_rng(seed).permutation(len(views))[: consensus.MAX_SAMPLES])
+    rows = np.sort(np.random.default_rng(seed).permutation(len(views))[: CandidateOptions().max_samples])
     part = views[rows]
     scalings = fit_scalers(part)
     blocks = [

@@ -20,15 +20,13 @@ from protocol_mvc.data.views import Views, as_views
 from protocol_mvc.io import model
 from protocol_mvc.methods.base import (
     Inferred,
-    MethodConfig,
     infer_all,
     require_complete_views,
     require_divisible,
 )
-from protocol_mvc.methods.config import is_config, make_config, resolve_auto, resolve_config
 from protocol_mvc.nn.seeded import build
+from protocol_mvc.partition.candidates import Labels
 from protocol_mvc.partition.consensus import (
-    Labels,
     simplified_silhouette,
     tiny_cluster_messages,
     warn_unreliable,
@@ -36,6 +34,14 @@ from protocol_mvc.partition.consensus import (
 from protocol_mvc.training.checkpoint import Checkpoint, fit_identity
 from protocol_mvc.training.loop import train
 from protocol_mvc.training.stage import Callback, EpochRecord
+from protocol_mvc.utils.config import (
+    Config,
+    flatten_config,
+    is_config,
+    resolve_auto,
+    resolve_config,
+    update_config,
+)
 from protocol_mvc.utils.distributed import broadcast, require_equal
 from protocol_mvc.utils.runtime import Advance, Seed, environment, fresh_seed, progress_bar, resolve_device
 from protocol_mvc.utils.text import short_repr
@@ -65,7 +71,7 @@ class MultiViewClusterer(TransformerMixin, ClusterMixin, BaseEstimator):
     """
 
     _method: ClassVar[type[Any]]
-    _presets: ClassVar[Mapping[str, MethodConfig]]
+    _presets: ClassVar[Mapping[str, Config]]
 
     n_features_in_: int
     feature_names_in_: npt.NDArray[np.object_]
@@ -178,7 +184,8 @@ class MultiViewClusterer(TransformerMixin, ClusterMixin, BaseEstimator):
         """The parameters; with `deep` also the fields of the config as ``config__field``."""
         params: dict[str, Any] = super().get_params(deep=False)  # type: ignore[no-untyped-call]
         if deep and is_config(self.config, self._presets):  # else `fit` will complain
-            params |= {f"config__{name}": value for name, value in resolve_config(self.config, self._presets)}
+            config = resolve_config(self.config, self._presets)
+            params |= {f"config__{name}": value for name, value in flatten_config(config)}
         return params
 
     def set_params(self, **params: Any) -> Self:
@@ -188,7 +195,7 @@ class MultiViewClusterer(TransformerMixin, ClusterMixin, BaseEstimator):
         if fields:
             changes = {name.removeprefix("config__"): value for name, value in fields.items()}
             config = resolve_config(self.config, self._presets)
-            self.config = make_config(type(config), {**dict(config), **changes})
+            self.config = update_config(config, changes)
         return self
 
     def __sklearn_tags__(self) -> Tags:

@@ -1,16 +1,15 @@
 """The estimators: each names its method and its presets, and all have the parameters of `PROTOCOL`."""
 
 import os
-from collections.abc import Mapping
 from typing import Any
 
 import torch
 
 from protocol_mvc.estimators.base import MultiViewClusterer
 from protocol_mvc.io import model
-from protocol_mvc.methods import aecoddc, ardmvc, comvc, config, csot, dsimvc, gcfagg, mflvc, sem, simvc
+from protocol_mvc.methods import aecoddc, ardmvc, comvc, csot, dsimvc, gcfagg, mflvc, sem, simvc
 from protocol_mvc.methods.protocol.algorithm import Protocol
-from protocol_mvc.methods.protocol.config import PRESETS, ProtocolConfig
+from protocol_mvc.methods.protocol.config import PRESETS
 from protocol_mvc.utils.runtime import Seed
 
 
@@ -20,7 +19,7 @@ class PROTOCOL(MultiViewClusterer):
     Args:
         n_clusters: number of clusters K.
         config: ``"default"``, ``"paper"`` or a `ProtocolConfig`; its fields are also reachable as
-            ``set_params(config__mix=0.3)``.
+            ``set_params(config__schedule__n_rounds=1)``.
         view_columns: columns of each view when X is one 2-D array: ``[(0, 64), (64, 128)]``, lists of columns,
             or a dict of those by view name.
         scaling: ``"auto"`` or one of `SCALINGS`, for all views, by position or by view name. Methods that want
@@ -153,8 +152,3 @@ def load_model(folder: str | os.PathLike[str], device: str | torch.device = "aut
         ModelFileError: If the folder is damaged, altered, of a newer version or no model.
     """
     return model.load(ESTIMATORS.values(), folder, device)
-
-
-def make_config(fields: Mapping[str, Any]) -> ProtocolConfig:
-    """A config of PROTOCOL from its fields; the first fault is told in one sentence."""
-    return config.make_config(ProtocolConfig, fields)

@@ -27,8 +27,8 @@ from protocol_mvc.io.model_schema import (
     refusing,
 )
 from protocol_mvc.io.model_writer import write_model
-from protocol_mvc.methods.config import make_config
 from protocol_mvc.nn.seeded import build
+from protocol_mvc.utils.config import make_config
 from protocol_mvc.utils.runtime import resolve_device
 
 E = TypeVar("E")

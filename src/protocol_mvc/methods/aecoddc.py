@@ -7,11 +7,12 @@ from torch import nn
 
 from protocol_mvc.data.batches import Batch
 from protocol_mvc.losses.selective import mutual_contrast
-from protocol_mvc.methods.base import NonNegativeFloat, NonNegativeInt, PositiveFloat, reconstruction
+from protocol_mvc.methods.base import reconstruction
 from protocol_mvc.methods.ddc import DdcMethod, DeepDdcConfig
 from protocol_mvc.nn.dense import Clustered, normed_layers
 from protocol_mvc.nn.network import Codes
 from protocol_mvc.training.stage import Losses, Optimizer, Stage
+from protocol_mvc.utils.config import NonNegativeFloat, NonNegativeInt, PositiveFloat
 
 
 class AecoddcConfig(DeepDdcConfig):

@@ -9,9 +9,9 @@ from torch import Tensor
 from protocol_mvc.data.batches import Batch
 from protocol_mvc.losses.adversarial import Box, projected_ascent, smoothed_divergence
 from protocol_mvc.losses.selective import mutual_contrast
-from protocol_mvc.methods.base import NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
 from protocol_mvc.methods.ddc import AlignedMethod, DeepDdcConfig
 from protocol_mvc.training.stage import Losses, Stage
+from protocol_mvc.utils.config import NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
 
 
 class ArdmvcConfig(DeepDdcConfig):

@@ -3,10 +3,9 @@
 from collections.abc import Callable, Iterable
 from functools import partial
 from itertools import combinations
-from typing import Annotated, Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import torch
-from pydantic import BaseModel, ConfigDict, Field
 from torch import Tensor, nn
 
 from protocol_mvc.data.batches import Batch, Source
@@ -17,30 +16,16 @@ from protocol_mvc.losses.reconstruction import squared_error
 from protocol_mvc.nn.heads import cluster_means, log_assignment
 from protocol_mvc.nn.network import CodeNetwork, SharedHeads, rows_of
 from protocol_mvc.nn.seeded import evaluating
-from protocol_mvc.partition.consensus import Features, Labels, kmeans
+from protocol_mvc.partition.candidates import Features, Labels, kmeans
 from protocol_mvc.training.stage import Losses, Optimizer, Stage
+from protocol_mvc.utils.config import Config, NonNegativeInt, PositiveFloat, PositiveInt
 from protocol_mvc.utils.distributed import all_gather, shard_weight, world_size
 from protocol_mvc.utils.runtime import draw_seed
-
-NonNegativeInt = Annotated[int, Field(ge=0)]
-PositiveInt = Annotated[int, Field(ge=1)]
-PositiveFloat = Annotated[float, Field(gt=0)]
-Fraction = Annotated[float, Field(ge=0, le=1)]
-NonNegativeFloat = Annotated[float, Field(ge=0)]
 
 SHARPNESS = 10.0  # of the probabilities after K-means; labels do not depend on it
 
 
-class MethodConfig(BaseModel):
-    """The choices of a method: its fields have the published values as defaults."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
-
-    #: fields that configs of stored models and records may lack, and what was done before they were there
-    before: ClassVar[dict[str, Any]] = {}
-
-
-class AutoencoderConfig(MethodConfig):
+class AutoencoderConfig(Config):
     """The choices of a method that begins with one autoencoder per view."""
 
     hidden: tuple[PositiveInt, ...] = (500, 500, 2000)  #: encoder layers between input and latent

@@ -4,9 +4,9 @@ import torch
 from torch import Tensor
 
 from protocol_mvc.losses.selective import selective_contrast
-from protocol_mvc.methods.base import NonNegativeFloat, PositiveFloat
 from protocol_mvc.methods.ddc import DEEP, AlignedMethod, DdcConfig
 from protocol_mvc.nn.dense import Clustered
+from protocol_mvc.utils.config import NonNegativeFloat, PositiveFloat
 
 
 class ComvcConfig(DdcConfig):

@@ -10,18 +10,12 @@ from torch import Tensor
 from protocol_mvc.data.batches import Batch, Source
 from protocol_mvc.losses.contrastive import paired_contrast
 from protocol_mvc.methods import base
-from protocol_mvc.methods.base import (
-    NonNegativeFloat,
-    NonNegativeInt,
-    PositiveFloat,
-    PositiveInt,
-    map_batches,
-    sum_of,
-)
+from protocol_mvc.methods.base import map_batches, sum_of
 from protocol_mvc.nn.heads import cluster_means
 from protocol_mvc.partition import consensus
 from protocol_mvc.training.stage import Losses, Optimizer, Stage
 from protocol_mvc.transport import solve
+from protocol_mvc.utils.config import NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
 
 
 class CsotConfig(base.AutoencoderConfig):

@@ -9,21 +9,14 @@ from torch import Tensor
 from protocol_mvc.data.batches import Batch, Source
 from protocol_mvc.losses.ddc import RELATIVE_WIDTH, ddc
 from protocol_mvc.losses.selective import mutual_contrast
-from protocol_mvc.methods.base import (
-    DeepMethod,
-    Inferred,
-    MethodConfig,
-    NonNegativeInt,
-    PositiveFloat,
-    PositiveInt,
-    sum_of,
-)
+from protocol_mvc.methods.base import DeepMethod, Inferred, sum_of
 from protocol_mvc.nn.dense import Clustered, FusionNetwork
 from protocol_mvc.nn.seeded import build, evaluating
 from protocol_mvc.training.stage import Losses, Optimizer, Stage
+from protocol_mvc.utils.config import Config, NonNegativeInt, PositiveFloat, PositiveInt
 
 
-class DdcConfig(MethodConfig):
+class DdcConfig(Config):
     """The choices that all have; the defaults are those of SiMVC and CoMVC."""
 
     hidden: tuple[PositiveInt, ...] = (512, 512)  #: encoder layers between input and latent

@@ -12,11 +12,12 @@ from torch.nn import functional
 from protocol_mvc.data.batches import Batch, Source
 from protocol_mvc.losses.pairwise import spectral_contrast
 from protocol_mvc.methods import base
-from protocol_mvc.methods.base import NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt, sum_of
+from protocol_mvc.methods.base import sum_of
 from protocol_mvc.methods.imputation import impute_from_donors, nearest_donors
 from protocol_mvc.nn.autoencoder import mlp
 from protocol_mvc.nn.network import CodeNetwork, Codes, SharedHeads
 from protocol_mvc.training.stage import SKIP, Losses, Optimizer, Sampling, Signal, Stage
+from protocol_mvc.utils.config import NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
 
 
 class DsimvcConfig(base.AutoencoderConfig):

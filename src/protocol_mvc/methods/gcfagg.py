@@ -10,10 +10,11 @@ from torch.nn import functional
 from protocol_mvc.data.batches import Batch, Source
 from protocol_mvc.losses.contrastive import paired_contrast
 from protocol_mvc.methods import base
-from protocol_mvc.methods.base import NonNegativeInt, PositiveFloat, PositiveInt, sum_of
+from protocol_mvc.methods.base import sum_of
 from protocol_mvc.nn.fusion import TwiceNormedAttention
 from protocol_mvc.nn.network import CodeNetwork, Codes
 from protocol_mvc.training.stage import Losses, Optimizer, Stage
+from protocol_mvc.utils.config import NonNegativeInt, PositiveFloat, PositiveInt
 
 
 class GcfAggConfig(base.AutoencoderConfig):

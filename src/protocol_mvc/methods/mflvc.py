@@ -11,9 +11,10 @@ from torch.nn import functional
 from protocol_mvc.data.batches import Batch, Source
 from protocol_mvc.losses.contrastive import paired_contrast
 from protocol_mvc.methods import base
-from protocol_mvc.methods.base import NonNegativeFloat, NonNegativeInt, PositiveFloat, map_batches, sum_of
+from protocol_mvc.methods.base import map_batches, sum_of
 from protocol_mvc.partition import consensus
 from protocol_mvc.training.stage import Losses, Optimizer, Sampling, Stage
+from protocol_mvc.utils.config import NonNegativeFloat, NonNegativeInt, PositiveFloat
 
 
 class MflvcConfig(base.AutoencoderConfig):

@@ -13,17 +13,11 @@ from protocol_mvc.losses.contrastive import paired_contrast
 from protocol_mvc.losses.divergence import jensen_shannon, mean_discrepancy
 from protocol_mvc.losses.pairwise import robust_contrast, spectral_contrast
 from protocol_mvc.methods import base
-from protocol_mvc.methods.base import (
-    NonNegativeFloat,
-    NonNegativeInt,
-    PositiveFloat,
-    PositiveInt,
-    map_batches,
-    sum_of,
-)
+from protocol_mvc.methods.base import map_batches, sum_of
 from protocol_mvc.nn.network import CodeNetwork, Codes
 from protocol_mvc.partition import consensus
 from protocol_mvc.training.stage import Losses, Optimizer, Stage
+from protocol_mvc.utils.config import NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
 
 MOST_ROWS = 2000  # for the discrepancy, which looks at all pairs of them
 MASKED = 0.3  # share of the entries that a masked view lacks

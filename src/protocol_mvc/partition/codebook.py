@@ -1,34 +1,32 @@
-"""Which grouping explains what views have in common, if each shows another item of the group?
+r"""Choice of a partition for views that show different items of the same group.
 
-The items of a group are then paired at random: whatever two views share is the group, and nothing else is.
-So the look of an item in one view tells nothing of its look in another once the group is known, and the right
-grouping is the one that leaves nothing to tell. The looks are those of the raw data, which no training has
-touched: an embedding may have learned by heart which items were paired.
+If each view shows another item of the group, the views are conditionally independent given the cluster. Every
+raw view is therefore quantised by K-means into code words, and the chosen partition is the one that maximises
+the likelihood of a latent class model of the code words,
+
+.. math:: \frac1n \sum_i \log \sum_k \pi_k \prod_v \theta^v_{k, w^v_i}
+
+with cluster sizes :math:`\pi` and code word frequencies :math:`\theta^v`. The raw views are used because a
+learned embedding may have memorised which items were paired.
 """
 
 import math
 from collections.abc import Iterator, Sequence
 
 import numpy as np
-import numpy.typing as npt
 from scipy.sparse import csr_array
 from scipy.special import logsumexp, xlogy
 
-from protocol_mvc.partition import consensus
-from protocol_mvc.partition.consensus import Features, Labels
-
-Mask = npt.NDArray[np.bool_]
-MAX_SAMPLES = 20000  # that tell how words go together
-CODEWORDS_PER_CLUSTER = 12  # of the data
-MIN_SAMPLES_PER_CODEWORD = 5  # at least, on average
-FEATURE_CODEWORDS_PER_CLUSTER = (4, 8, 12)  # per cluster; each gives explanations of its own
-SMOOTHING = 0.1  # of every count of words
-MAX_ITER, TOLERANCE = 100, 1e-6  # of expectation maximisation, in nats a sample
-MAX_REFINEMENTS, MAX_MERGES = 10, 20  # joins of two clusters are tried after a cut
-KEEP_MARGIN = (
-    2  # times chance, beyond which what is known is doubted: the likeliest of many owes more to chance
+from protocol_mvc.partition.candidates import (
+    Features,
+    Labels,
+    Mask,
+    micro_clusters,
+    partition_candidates,
+    principal_components,
 )
-DROPPED_VARIANCE = 0.01  # part of the features that suggestions go without
+from protocol_mvc.partition.config import CodebookOptions, PartitionOptions
+from protocol_mvc.partition.consensus import most_agreed, without_tiny_clusters
 
 
 def select_partition(
@@ -39,166 +37,189 @@ def select_partition(
     n_clusters: int,
     seed: int,
     *,
-    plain: bool = True,
-    known: Labels | None = None,
+    use_raw_views: bool = True,
+    current_labels: Labels | None = None,
+    options: PartitionOptions | None = None,
 ) -> Labels:
-    """The assignment, of those that features and data suggest, that makes the words of the data most likely.
+    """Return the candidate with the largest log-likelihood of the code words, refined by split and merge.
 
-    Where several are as likely but for chance, it is the one that agrees most with all suggestions.
+    Among candidates whose likelihoods differ by less than `bic_margin`, the one on which most candidates agree
+    is taken.
 
     Args:
-        features: learned of each view (n, d).
-        views: data of each view (m, D_v), from which nothing was learned yet.
+        features: learned features (n, d) of each view.
+        views: raw data (m, D_v) of each view.
         mask: which sample has which view (n, V).
-        rows: which m samples the data are of.
+        rows: the m samples of the raw data.
         n_clusters: number of clusters.
-        seed: of the suggestions.
-        plain: whether the data suggest assignments as well, if they are of all samples.
-        known: an assignment that stays, unless another is likelier by far.
+        seed: seed of the candidates.
+        use_raw_views: whether candidates come from the raw views as well, if `rows` are all samples.
+        current_labels: labels (n,) that are kept unless a candidate beats them by `keep_margin`.
+        options: options of candidates and code words.
     """
-    views = consensus.principal_components(views, mask[rows], seed)
-    shown = codewords(views, mask[rows], CODEWORDS_PER_CLUSTER * n_clusters, seed)
+    o = PartitionOptions() if options is None else options
+    c, dropped = o.codebook, o.codebook.dropped_variance
+    views = principal_components(views, mask[rows], seed, o.candidates)
+    words = codewords(views, mask[rows], c.codewords_per_cluster * n_clusters, seed, c)
+    x, n_views = np.hstack(features), len(features)
     found = list(
-        consensus.partition_candidates(
-            np.hstack(features), n_clusters, seed, len(features), lost=DROPPED_VARIANCE
-        )
+        partition_candidates(x, n_clusters, seed, n_views, dropped_variance=dropped, options=o.candidates)
     )
-    found.extend(latent_class_candidates(features, mask, n_clusters, seed))
-    looks = [_concat_normalized(features), *features]
-    if len(rows) == len(mask):  # the data tell groups apart that the features may have mixed
+    found.extend(latent_class_candidates(features, mask, n_clusters, seed, o))
+    feature_sets = [_concat_normalized(features), *features]
+    if len(rows) == len(mask):  # raw views separate groups that the features may have mixed
         views = [x[np.argsort(rows)] for x in views]
-        looks += [_concat_normalized(views), *views]
-        if plain:
+        feature_sets += [_concat_normalized(views), *views]
+        if use_raw_views:
+            x = _concat_normalized(views)
             found.extend(
-                consensus.partition_candidates(
-                    _concat_normalized(views), n_clusters, seed, lost=DROPPED_VARIANCE
-                )
+                partition_candidates(x, n_clusters, seed, dropped_variance=dropped, options=o.candidates)
             )
-    found = consensus.without_tiny_clusters(found, n_clusters)
-    value = np.array([log_likelihood(shown, labels[rows], n_clusters) for labels in found])
-    likeliest, chance = value.max(), bic_margin(len(rows))
-    if (
-        known is not None
-        and log_likelihood(shown, known[rows], n_clusters) >= likeliest - KEEP_MARGIN * chance
-    ):
-        return known
-    best = consensus.most_agreed(found, value >= likeliest - chance)
-    return refine_by_split_and_merge(best, looks, shown, rows, n_clusters, seed)
-
-
-def _concat_normalized(views: Sequence[Features]) -> Features:
-    """All views side by side, none of them louder than another."""
-    return np.hstack([x / (np.linalg.norm(x) or 1.0) for x in views])
-
-
-def codewords(views: Sequence[Features], mask: Mask, n_words: int, seed: int) -> Labels:
-    """The word that every view of every sample shows (n, V): its group of look-alikes, by K-means.
-
-    There are fewer words where samples are few, and the word of an absent view is -1.
-    """
-    shown = np.full((len(views[0]), len(views)), -1, dtype=np.int64)
-    for v, x in enumerate(views):
-        here = np.flatnonzero(mask[:, v])
-        enough = min(n_words, len(here) // MIN_SAMPLES_PER_CODEWORD)
-        if enough > 1:
-            shown[here, v] = consensus.micro_clusters(x[here], enough, seed + v)[0]
-    return shown
-
-
-def log_likelihood(shown: Labels, labels: Labels, n_clusters: int) -> float:
-    r"""Mean log-likelihood of the words of a sample, were they independent given its cluster.
-
-    .. math:: \frac1n \sum_i \log \sum_k \pi_k \prod_v \theta^v_{k, w^v_i}
-
-    with the sizes :math:`\pi` of the clusters and the frequencies :math:`\theta^v` of the words in them. To
-    join two groups lowers it, since their words go together no more; to cut one raises nothing.
-    """
-    return float(logsumexp(_log_joint(shown, _counts(shown, np.eye(n_clusters)[labels])), axis=1).mean())
-
-
-def refine_by_split_and_merge(
-    labels: Labels, looks: Sequence[Features], shown: Labels, rows: Labels, n_clusters: int, seed: int
-) -> Labels:
-    """Cut one cluster in two and join the best pair, as long as that makes the words more likely.
-
-    This finds a small group that was left in a large one, if one of the looks (n, d) tells them apart.
-    """
-    value = log_likelihood(shown, labels[rows], n_clusters)
-    for _ in range(MAX_REFINEMENTS):
-        cuts = _splits(labels, looks, n_clusters, seed)
-        options = [(*_best_merge(shown, cut[rows], n_clusters + 1), cut) for cut in cuts]
-        reached, i, j, cut = max(options, key=lambda option: option[0], default=(-np.inf, 0, 0, labels))
-        if reached < value + bic_margin(len(rows)):
-            break
-        joined = np.where(cut == i, j, cut)
-        labels, value = np.where(joined == n_clusters, i, joined), reached  # the free number is i
-    return labels
+    found = without_tiny_clusters(found, n_clusters, o.candidates.min_cluster_size)
+    value = np.array([log_likelihood(words, labels[rows], n_clusters, c) for labels in found])
+    best, margin = value.max(), bic_margin(len(rows))
+    if current_labels is not None:
+        current = log_likelihood(words, current_labels[rows], n_clusters, c)
+        if current >= best - c.keep_margin * margin:
+            return current_labels
+    start = most_agreed(found, value >= best - margin)
+    return refine_by_split_and_merge(start, feature_sets, words, rows, n_clusters, seed, o)
 
 
 def bic_margin(n: int) -> float:
-    """Difference of two likelihoods of n samples that tells nothing."""
+    """Return the difference of two mean log-likelihoods of n samples that is not significant, 2 log(n) / n."""
     return 2 * math.log(n) / n
 
 
-def _splits(labels: Labels, looks: Sequence[Features], n_clusters: int, seed: int) -> Iterator[Labels]:
-    """The assignment with one cluster cut by 2-means of how its members look."""
+def codewords(
+    views: Sequence[Features], mask: Mask, n_words: int, seed: int, options: CodebookOptions
+) -> Labels:
+    """Quantise each view by K-means.
+
+    Args:
+        views: features (n, d_v) of each view.
+        mask: which sample has which view (n, V).
+        n_words: largest number of code words of a view; small data have fewer.
+        seed: seed of K-means.
+        options: smallest mean number of samples of a code word.
+
+    Returns:
+        The code word of every view of every sample (n, V), -1 where the view is absent.
+    """
+    words = np.full((len(views[0]), len(views)), -1, dtype=np.int64)
+    for v, x in enumerate(views):
+        present = np.flatnonzero(mask[:, v])
+        size = min(n_words, len(present) // options.min_samples_per_codeword)
+        if size > 1:
+            words[present, v] = micro_clusters(x[present], size, seed + v)[0]
+    return words
+
+
+def log_likelihood(words: Labels, labels: Labels, n_clusters: int, options: CodebookOptions) -> float:
+    """Return the mean log-likelihood of the code words (n, V) if they are independent given the cluster.
+
+    Merging two groups lowers it, because their code words no longer predict each other; splitting one group
+    does not raise it.
+    """
+    counts = _counts(words, np.eye(n_clusters)[labels])
+    return float(logsumexp(_log_joint(words, counts, options.smoothing), axis=1).mean())
+
+
+def refine_by_split_and_merge(
+    labels: Labels,
+    feature_sets: Sequence[Features],
+    words: Labels,
+    rows: Labels,
+    n_clusters: int,
+    seed: int,
+    options: PartitionOptions,
+) -> Labels:
+    """Split one cluster and merge the best pair, as long as that raises the likelihood by `bic_margin`.
+
+    This finds a small group inside a large cluster, if one of the feature sets (n, d) separates them.
+    """
+    c, min_size = options.codebook, options.candidates.min_cluster_size
+    value = log_likelihood(words, labels[rows], n_clusters, c)
+    for _ in range(c.max_refinements):
+        moves = [
+            (*_best_merge(words, split[rows], n_clusters + 1, c), split)
+            for split in _splits(labels, feature_sets, n_clusters, seed, min_size)
+        ]
+        reached, i, j, split = max(moves, key=lambda move: move[0], default=(-np.inf, 0, 0, labels))
+        if reached < value + bic_margin(len(rows)):
+            break
+        merged = np.where(split == i, j, split)
+        labels, value = np.where(merged == n_clusters, i, merged), reached  # number i is free
+    return labels
+
+
+def _splits(
+    labels: Labels, feature_sets: Sequence[Features], n_clusters: int, seed: int, min_size: int
+) -> Iterator[Labels]:
+    """Yield the partition with one cluster split by 2-means in one feature set; the new number is K."""
     for cluster in range(n_clusters):
         members = np.flatnonzero(labels == cluster)
-        if len(members) < 2 * consensus.MIN_CLUSTER_SIZE:
+        if len(members) < 2 * min_size:
             continue
-        for x in looks:
-            part = consensus.micro_clusters(x[members], 2, seed)[0]
-            if np.bincount(part, minlength=2).min() >= consensus.MIN_CLUSTER_SIZE:
-                cut = labels.copy()
-                cut[members[part == 1]] = n_clusters
-                yield cut
+        for x in feature_sets:
+            part = micro_clusters(x[members], 2, seed)[0]
+            if np.bincount(part, minlength=2).min() >= min_size:
+                split = labels.copy()
+                split[members[part == 1]] = n_clusters
+                yield split
 
 
-def _best_merge(shown: Labels, labels: Labels, n_clusters: int) -> tuple[float, int, int]:
-    """The pair of clusters that are best joined, i > j, and the likelihood that is left."""
-    counts = _counts(shown, np.eye(n_clusters)[labels])
-    log_p = _log_joint(shown, counts)  # (n, k)
+def _best_merge(
+    words: Labels, labels: Labels, n_clusters: int, options: CodebookOptions
+) -> tuple[float, int, int]:
+    """Return the largest log-likelihood after merging two clusters, and their numbers i > j."""
+    counts = _counts(words, np.eye(n_clusters)[labels])
+    log_p = _log_joint(words, counts, options.smoothing)  # (n, k)
     top = log_p.max(1)
     p = np.exp(log_p - top[:, None])
-    i, j = _cheapest_merges(counts)
-    pair = _log_joint(shown, [count[:, i] + count[:, j] for count in counts], len(labels))  # (n, joins)
+    i, j = _cheapest_merges(counts, options.max_merges)
+    merged: list[Features] = [count[:, i] + count[:, j] for count in counts]
+    pair = _log_joint(words, merged, options.smoothing, len(labels))  # (n, merges)
     rest = np.maximum(p.sum(1, keepdims=True) - p[:, i] - p[:, j], 0)
     value = np.log(rest + np.exp(pair - top[:, None])).mean(0) + top.mean()
     return max(zip(value.tolist(), i.tolist(), j.tolist(), strict=True))
 
 
-def _cheapest_merges(counts: list[Features]) -> tuple[Labels, Labels]:
-    """The pairs of clusters, i > j, that lose least information about the words; the likelihood is dearer."""
+def _cheapest_merges(counts: list[Features], max_merges: int) -> tuple[Labels, Labels]:
+    """Return the pairs i > j that lose the least information about the code words, cheap to compute."""
     i, j = np.tril_indices(counts[0].shape[1], -1)
     tables = [count.T for count in counts[1:]]  # (k, words) of each view
     loss = np.sum([_information(t)[i] + _information(t)[j] - _information(t[i] + t[j]) for t in tables], 0)
-    least = np.argsort(loss, kind="stable")[:MAX_MERGES]
-    return i[least], j[least]
+    order = np.argsort(loss, kind="stable")[:max_merges]
+    return i[order], j[order]
 
 
 def latent_class_candidates(
-    views: Sequence[Features], mask: Mask, n_clusters: int, seed: int
+    views: Sequence[Features], mask: Mask, n_clusters: int, seed: int, options: PartitionOptions
 ) -> Iterator[Labels]:
-    """Assignments by latent classes, started from words that go with the same words of other views."""
-    views = consensus.principal_components(views, mask, seed)
-    for factor in FEATURE_CODEWORDS_PER_CLUSTER:
-        shown = codewords(views, mask, factor * n_clusters, seed)
-        for v, word in enumerate(shown.T):
-            here = word >= 0
-            if not here.any():
+    """Yield the partitions of latent class models, each initialised from the code words of one view."""
+    c = options.codebook
+    views = principal_components(views, mask, seed, options.candidates)
+    for factor in c.feature_codewords_per_cluster:
+        words = codewords(views, mask, factor * n_clusters, seed, c)
+        for v, word in enumerate(words.T):
+            present = word >= 0
+            if not present.any():
                 continue
+            group = information_bottleneck(_cooccurrence(words, v), n_clusters)
             member = np.full((len(word), n_clusters), 1 / n_clusters)
-            member[here] = np.eye(n_clusters)[
-                information_bottleneck(_table(shown, v), n_clusters)[word[here]]
-            ]
-            yield latent_classes(shown, member)
+            member[present] = np.eye(n_clusters)[group[word[present]]]
+            yield latent_classes(words, member, c)
 
 
 def information_bottleneck(table: Features, n_clusters: int) -> Labels:
-    r"""Join the rows of a table of counts, always the pair that loses least information, until K remain.
+    r"""Merge rows of a table of counts, always the pair that loses the least information, until K remain.
 
-    Rows s and t lose :math:`f(s) + f(t) - f(s + t)`, where :math:`f(t) = \sum_j t_j \log(t_j / \sum_i t_i)`:
-    the agglomerative information bottleneck. Rare rows are cheap to join only if they are alike.
+    Rows s and t lose :math:`f(s) + f(t) - f(s + t)` with :math:`f(t) = \sum_j t_j \log(t_j / \sum_i t_i)`
+    (agglomerative information bottleneck). Rare rows are cheap to merge only if they are alike.
+
+    Returns:
+        The group of each row.
     """
     table, group = table.astype(np.float64), np.arange(len(table))
     own = _information(table)
@@ -215,52 +236,68 @@ def information_bottleneck(table: Features, n_clusters: int) -> Labels:
     return np.unique(group, return_inverse=True)[1].astype(np.int64)
 
 
-def latent_classes(shown: Labels, member: Features) -> Labels:
-    """The model of `likelihood` with memberships of its own, by expectation maximisation from `member`."""
+def latent_classes(words: Labels, member: Features, options: CodebookOptions) -> Labels:
+    """Fit a latent class model by expectation maximisation and return the most likely classes (n,).
+
+    Args:
+        words: code words (n, V).
+        member: initial memberships (n, K).
+        options: number of steps and tolerance.
+    """
     before = -np.inf
-    for _ in range(MAX_ITER):
-        log_p = _log_joint(shown, _counts(shown, member))
+    for _ in range(options.max_iter):
+        log_p = _log_joint(words, _counts(words, member), options.smoothing)
         top = log_p.max(1, keepdims=True)
         member = np.exp(log_p - top)
         total = member.sum(1, keepdims=True)
         member /= total
         reached = float((np.log(total) + top).mean())
-        if reached - before < TOLERANCE:
+        if reached - before < options.tol:
             break
         before = reached
     return np.asarray(member.argmax(1), np.int64)
 
 
-def _counts(shown: Labels, member: Features) -> list[Features]:
-    """Sizes of the clusters (1, k), and how often they show every word of each view (words, k)."""
-    return [member.sum(0, keepdims=True), *(_indicator(word) @ member for word in shown.T)]
+def _counts(words: Labels, member: Features) -> list[Features]:
+    """Return cluster sizes (1, k), and for each view the counts of its code words (words, k)."""
+    return [member.sum(0, keepdims=True), *(_indicator(word) @ member for word in words.T)]
 
 
-def _log_joint(shown: Labels, counts: list[Features], total: float | None = None) -> Features:
-    """Log probability of cluster and words of every sample (n, k), with frequencies as counted.
+def _log_joint(
+    words: Labels, counts: list[Features], smoothing: float, total: float | None = None
+) -> Features:
+    """Return the log-probability of cluster and code words of every sample (n, k).
 
-    The clusters are all there are, unless the total of their sizes is given.
+    Args:
+        words: code words (n, V).
+        counts: what `_counts` returns.
+        smoothing: pseudo-count.
+        total: sum of the sizes of all clusters, if `counts` are not of all.
     """
-    size = counts[0][0] + SMOOTHING
-    log_p = np.tile(np.log(size / (total or size.sum())), (len(shown), 1))
-    for word, count in zip(shown.T, counts[1:], strict=True):
-        here = word >= 0
-        log_p[here] += np.log((count + SMOOTHING) / (count + SMOOTHING).sum(0))[word[here]]
+    size = counts[0][0] + smoothing
+    log_p = np.tile(np.log(size / (total or size.sum())), (len(words), 1))
+    for word, count in zip(words.T, counts[1:], strict=True):
+        present = word >= 0
+        log_p[present] += np.log((count + smoothing) / (count + smoothing).sum(0))[word[present]]
     return log_p
 
 
-def _table(shown: Labels, v: int) -> Features:
-    """How often each word of view v meets each word of the other views."""
-    own = _indicator(shown[:, v])
-    met = [(own @ _indicator(word).T).toarray() for word in np.delete(shown, v, axis=1).T]
-    return np.hstack(met)
+def _cooccurrence(words: Labels, v: int) -> Features:
+    """Return how often each code word of view v occurs with each code word of the other views."""
+    own = _indicator(words[:, v])
+    return np.hstack([(own @ _indicator(word).T).toarray() for word in np.delete(words, v, axis=1).T])
 
 
 def _indicator(word: Labels) -> csr_array:
-    """Which word is shown by which sample (words, n)."""
-    here = np.flatnonzero(word >= 0)
+    """Return which sample has which code word (words, n)."""
+    present = np.flatnonzero(word >= 0)
     shape = (int(word.max(initial=-1)) + 1, len(word))
-    return csr_array((np.ones(len(here)), (word[here], here)), shape=shape)
+    return csr_array((np.ones(len(present)), (word[present], present)), shape=shape)
+
+
+def _concat_normalized(views: Sequence[Features]) -> Features:
+    """Return all views side by side, each divided by its norm."""
+    return np.hstack([x / (np.linalg.norm(x) or 1.0) for x in views])
 
 
 def _information(table: Features) -> Features:

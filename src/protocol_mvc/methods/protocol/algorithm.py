@@ -1,259 +1,193 @@
-"""PROTOCOL: partial optimal transport perceives the imbalance, rebalanced contrast protects the minority."""
+"""PROTOCOL (ICML 2025), Algorithm 1.
+
+Letters as in the paper: Z^v latent codes, S^v structure-aware features, H^v projections, U consensus, G attention
+between samples, P predictions, T pseudo-labels by partial optimal transport (POT), lambda transported mass.
+"""
 
 from functools import partial
-from typing import Any
 
-import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional
 
 from protocol_mvc.data.batches import Batch, Source
-from protocol_mvc.exceptions import DivergenceError
-from protocol_mvc.methods.base import Inferred, concat_views, infer_all, log_mean, map_batches, reconstruction
-from protocol_mvc.methods.protocol import losses as losses
-from protocol_mvc.methods.protocol.config import ProtocolConfig
+from protocol_mvc.methods.base import (
+    DeepMethod,
+    Inferred,
+    concat_views,
+    infer_all,
+    log_mean,
+    map_batches,
+    reconstruction,
+)
+from protocol_mvc.methods.protocol.config import BatchTransport, ProtocolConfig
+from protocol_mvc.methods.protocol.losses import (
+    Outputs,
+    contrastive_losses,
+    gather_outputs,
+    pseudo_label_loss,
+)
+from protocol_mvc.methods.protocol.pseudo_labels import (
+    BatchPseudoLabels,
+    InitializedPseudoLabels,
+    PseudoLabels,
+    transport,
+)
 from protocol_mvc.nn.heads import cluster_means, log_assignment
 from protocol_mvc.nn.network import MultiViewNetwork, Widths
-from protocol_mvc.partition import codebook, consensus, view_matching
-from protocol_mvc.training.stage import SKIP, STOP, Losses, Optimizer, Sampling, Signal, Stage
-from protocol_mvc.transport import PotLabels, Transport, mass_schedule, pot_labels, solve
-from protocol_mvc.utils.distributed import all_reduce_sum, broadcast, local_shard
+from protocol_mvc.partition.candidates import kmeans, principal_components
+from protocol_mvc.partition.view_matching import group_information, shared_information
+from protocol_mvc.training.stage import SKIP, Losses, Optimizer, Sampling, Signal, Stage
+from protocol_mvc.transport import PotLabels
+from protocol_mvc.utils.distributed import broadcast
 from protocol_mvc.utils.runtime import draw_seed
 
-Labels = PotLabels | Signal
-LARGEST = 1e15  # numbers whose squares can be added up
+MAX_ABS_VALUE = 1e15  # larger inputs overflow when squared; training then raises DivergenceError
 
 
-class Protocol(nn.Module):
-    """Algorithm 1."""
+class Protocol(DeepMethod):
+    """The method of the paper; the config decides between its composition and the default one."""
 
-    incomplete, divisible, batch_size, scaling = True, True, 256, "auto"
-    twins: Tensor
-    prior: Tensor
+    incomplete, divisible = True, True
+    config: ProtocolConfig
+    paired: Tensor
     centers: Tensor
 
     def __init__(self, config: ProtocolConfig, dims: list[int], n_clusters: int) -> None:
-        """Make the networks."""
-        super().__init__()
-        if config.most_rows is not None and config.most_rows < n_clusters:
-            raise ValueError(f"most_rows must be at least n_clusters ({n_clusters}), got {config.most_rows}")
-        self.config, self.n_clusters, self.n_views = config, n_clusters, len(dims)
+        """Build the networks.
+
+        Args:
+            config: hyper-parameters.
+            dims: number of features of each view.
+            n_clusters: number of clusters K.
+        """
+        super().__init__(config, dims, n_clusters)
+        c, max_samples = config.network, config.schedule.max_samples
+        if max_samples is not None and max_samples < n_clusters:
+            raise ValueError(f"max_samples must be at least n_clusters ({n_clusters}), got {max_samples}")
         self.network = MultiViewNetwork(
             dims,
             n_clusters,
-            Widths(config.hidden, config.latent, config.feature, config.feedforward, config.attention),
-            dropout=config.dropout,
-            scale=config.classifier_scale,
-            classify_latent=config.classify == "latent",
+            Widths(c.hidden_dims, c.latent_dim, c.projection_dim, c.dim_feedforward, c.attention_dim),
+            dropout=c.dropout,
+            scale=c.logit_scale,
+            classify_latent=c.classifier_input == "latent",
         )
-        self.register_buffer("twins", torch.tensor(False))  # whether the views show the same items
-        self.register_buffer("prior", torch.empty(n_clusters))  # class frequencies perceived so far
-        self.register_buffer("centers", torch.empty(n_clusters, len(dims) * config.feature))  # of K-means
+        self.register_buffer("paired", torch.tensor(False))  # whether the views show the same items
+        self.register_buffer("centers", torch.empty(n_clusters, len(dims) * c.projection_dim))  # K-means on H
 
     def stages(self) -> list[Stage]:
-        """Algorithm 1; the last stage has rounds, each perceiving anew, and over when there is no news."""
-        c = self.config
-        repeated = Sampling(c.reconstruct_steps, c.most_steps, c.most_rows)
-        once = Sampling(max_steps=c.most_steps, max_samples=c.most_rows)
-        adam = Optimizer(c.reconstruct_rate)
-        reconstruct = Stage("reconstruct", c.reconstruct_length, self.reconstruct, adam, repeated)
-        align = Stage("align", c.align_length, self.align, Optimizer(c.align_rate), once)
-        differ = lambda *_: None if self.aligned else SKIP
-        match = lambda *_: SKIP if self.aligned else None
+        """Return the stages of Algorithm 1; paired views replace alignment by longer reconstruction."""
+        c, paired = self.config.schedule, self.config.paired_views
+        sampling = Sampling(max_steps=c.max_steps_per_epoch, max_samples=c.max_samples)
+        repeated = sampling._replace(min_steps=c.min_steps_per_epoch)
+        adam = Optimizer(c.lr_reconstruct)
+        reconstruct = Stage("reconstruct", c.n_epochs_reconstruct, self.reconstruct, adam, repeated)
+        align = Stage("align", c.n_epochs_align, self.align, Optimizer(c.lr_align), sampling)
+        rounds = [self._rebalance_stage(number) for number in range(c.n_rounds)]
+        if paired is None:
+            return [reconstruct, align, *rounds, self.last_stage()]
+        longer = reconstruct._replace(name="reconstruct paired", n_epochs=paired.n_epochs_reconstruct)
         return [
-            reconstruct._replace(on_start=self.compare_views),
-            reconstruct._replace(name="reconstruct twins", n_epochs=c.twins_length, on_start=match),
-            align._replace(on_start=differ),
-            *(self._round(number) for number in range(c.rounds)),
-            Stage("read out", on_start=self.read_out),
+            reconstruct._replace(on_start=self.match_views),
+            longer._replace(on_start=lambda *_: None if self.paired else SKIP),
+            align._replace(on_start=lambda *_: SKIP if self.paired else None),
+            *rounds,
+            self.last_stage(),
         ]
 
-    def _round(self, number: int) -> Stage:
-        """Stage 3; the mass grows in the first round (Eq. 16) and stays at its end in the following ones."""
-        c = self.config
-
-        def label(
-            source: Source, generator: torch.Generator, progress: float, perceived: Tensor | None
-        ) -> Any:
-            if perceived is not None and progress < c.trust:
-                return self._trusted(perceived)
-            mass = mass_schedule(progress, c.mass_start, c.mass_end) if number == 0 else c.mass_end
-            may_end = c.early_end and progress > 0
-            return self.label(source, generator, mass, may_end) if c.label_scope == "all" else mass
-
-        name = f"rebalance {number + 1}" if c.rounds > 1 else "rebalance"
-        sampling = Sampling(max_steps=c.most_rebalance_steps, max_samples=c.most_rows)
-        stage = Stage(name, c.rebalance_length, self.rebalance, Optimizer(c.rebalance_rate), sampling)
-        return stage._replace(on_start=partial(self.perceive, number=number), on_epoch_start=label)
+    def _rebalance_stage(self, number: int) -> Stage:
+        """Return one round of stage 3."""
+        c = self.config.schedule
+        sampling = Sampling(max_steps=c.max_steps_per_epoch_rebalance, max_samples=c.max_samples)
+        name = f"rebalance {number + 1}" if c.n_rounds > 1 else "rebalance"
+        stage = Stage(name, c.n_epochs_rebalance, self.rebalance, Optimizer(c.lr_rebalance), sampling)
+        labels = self.pseudo_labels
+        return stage._replace(
+            on_start=partial(labels.start, number=number),
+            on_epoch_start=partial(labels.on_epoch_start, number=number),
+        )
 
     def reconstruct(self, batch: Batch, progress: float, context: None) -> Losses:
-        """Stage 1, view-specific representation."""
+        """Stage 1, view-specific representation learning: L_rec (Eq. 26)."""
         return reconstruction(batch, self.network.reconstruct(batch.views))
 
     def align(self, batch: Batch, progress: float, context: None) -> Losses:
-        """Stage 2, multi-view alignment (Eq. 27)."""
-        codes, x_hat = self.network(batch.views)
-        whole, codes = losses.all_gather_outputs(batch, codes)
-        fused = self.network.fuse(codes.z, whole.present)
-        contrast = losses.contrast(self.config, self.view_weights(), whole, codes, fused)
+        """Stage 2, multi-view alignment: sum_v w_v (L_fea(H^v, U) + L_sem(P^v, P)) + L_rec (Eq. 27)."""
+        out, x_hat = self(batch)
+        contrast = contrastive_losses(self.config.losses, self.view_weights(), out)
         return contrast | reconstruction(batch, x_hat)
 
-    def rebalance(self, batch: Batch, progress: float, labels: PotLabels | float) -> Losses:
-        """Stage 3, imbalanced learning (Eqs. 11, 25); a number instead of labels is the mass of a batch."""
-        c = self.config
+    def rebalance(self, batch: Batch, progress: float, context: PotLabels | float) -> Losses:
+        """Stage 3, imbalanced learning with the pseudo-labels T (Eqs. 11-25)."""
+        c = self.config.losses
+        out, x_hat = self(batch)
+        t = self.pseudo_labels.labels(out, context)
+        loss = pseudo_label_loss(c, self.config.pseudo_labels.consensus_weight, out, t)
+        contrast = contrastive_losses(c, self.view_weights(), out, t if c.rebalanced else None)
+        if self.paired and self.config.paired_views:
+            weight = self.config.paired_views.contrast_weight
+            contrast = {name: weight * value for name, value in contrast.items()}
+        return {"label": c.pseudo_label_weight * loss} | contrast | reconstruction(batch, x_hat)
+
+    def forward(self, batch: Batch) -> tuple[Outputs, list[Tensor]]:
+        """Return Z, H, P^v, S, U, G and P of the batch of all processes, and the reconstructions."""
         codes, x_hat = self.network(batch.views)
-        whole, codes = losses.all_gather_outputs(batch, codes)
-        fused = self.network.fuse(codes.z, whole.present)
-        if isinstance(labels, PotLabels):
-            t = labels.rows(whole.rows)
-        else:
-            t = self._pot_labels(losses.log_mixed(c.mix, whole, codes, fused).detach(), labels)
-        learned = {"label": c.label_weight * losses.label_loss(c, whole, codes, fused, t)}
-        contrast = losses.contrast(c, self.view_weights(), whole, codes, fused, t if c.rebalance else None)
-        if self.twins:
-            contrast = {name: c.twins_weight * value for name, value in contrast.items()}
-        return learned | contrast | reconstruction(batch, x_hat)
-
-    @torch.no_grad()
-    def compare_views(self, source: Source, generator: torch.Generator) -> Signal | None:
-        """Whether the views are to be aligned; not if they show the same items, which are aligned by nature.
-
-        Contrast between items could then only drive the members of a group apart. The data themselves are
-        compared: what has been learned of them differs from run to run.
-        """
-        seed = draw_seed(generator)
-        rows, views = source.sample(view_matching.MAX_SAMPLES, seed)
-        if max(np.abs(x).max() for x in views) > LARGEST:  # the training will say so
-            return None if self.aligned else SKIP
-        mask = source.views.mask[rows]
-        shared = view_matching.shared_information(
-            consensus.principal_components(views, mask, seed), mask, seed
-        )
-        shared = float(broadcast(torch.tensor(shared)))
-        self.twins.fill_(shared > view_matching.group_information(self.n_clusters))
-        return None if self.aligned else SKIP
+        batch, codes = gather_outputs(batch, codes)
+        return Outputs(batch, codes, self.network.fuse(codes.z, batch.present)), x_hat
 
     @property
-    def aligned(self) -> bool:
-        """Whether the views are reconstructed and aligned, or reconstructed for longer instead."""
-        return self.config.align_twins or not bool(self.twins)
+    def pseudo_labels(self) -> PseudoLabels:
+        """The source of the pseudo-labels that the config asks for."""
+        batch = isinstance(self.config.pseudo_labels, BatchTransport)
+        return BatchPseudoLabels(self) if batch else InitializedPseudoLabels(self)
 
     @torch.no_grad()
-    def perceive(self, source: Source, generator: torch.Generator, number: int = 0) -> Tensor | Signal | None:
-        """Start prototypes and prior of a round from an assignment of all samples, and return it.
+    def match_views(self, source: Source, generator: torch.Generator) -> Signal | None:
+        """Test whether the views show the same items; if so, skip the alignment and what precedes it.
 
-        A later round is left out if its assignment is what the classifier says already.
+        The raw data are compared, because learned features differ from run to run.
         """
-        if self.config.prior == "uniform":
-            self.prior.fill_(1 / self.n_clusters)
-            return None
-        h, log_proba = infer_all(self, source)
-        x = (h if number > 0 or self.aligned else self._codes(source)).numpy()  # H, once it is trained
-        seed = draw_seed(generator)
-        if self.twins:
-            found = consensus.consensus_partition(x, self.n_clusters, seed, self.n_views)
-        else:
-            found = self._explain_views(source, x, seed, log_proba.argmax(1).numpy() if number else None)
-        label = broadcast(torch.from_numpy(found))
-        if number > 0 and self._known(label, log_proba.argmax(1)):
-            return SKIP
-        member = functional.one_hot(label, self.n_clusters).to(h)  # (n, k)
-        self.prior.copy_((member.sum(0) + 1) / (member.sum() + self.n_clusters))
-        mean = (member.T @ h).unflatten(1, (-1, self.config.feature)).mean(1)  # over members and views
-        self.network.classifier.prototypes.copy_(functional.normalize(mean))
-        return label
+        assert self.config.paired_views is not None
+        options, seed = self.config.paired_views.matching, draw_seed(generator)
+        rows, views = source.sample(options.max_samples, seed)
+        if max(abs(x).max() for x in views) <= MAX_ABS_VALUE:
+            mask = source.views.mask[rows]
+            shared = shared_information(principal_components(views, mask, seed), mask, seed, options)
+            shared = float(broadcast(torch.tensor(shared)))
+            self.paired.fill_(shared > group_information(self.n_clusters))
+        return SKIP if self.paired else None
 
-    def _trusted(self, label: Tensor) -> PotLabels:
-        """The perceived assignment as labels to learn; the prior is still the one that came with it."""
-        label = label.to(self.prior.device)
-        member = functional.one_hot(label, self.n_clusters).to(self.prior)
-        return PotLabels(member, label, self.prior.log())
-
-    def _explain_views(
-        self, source: Source, x: consensus.Features, seed: int, said: consensus.Labels | None = None
-    ) -> consensus.Labels:
-        """The assignment that explains best what views of different items have in common."""
-        rows, views = source.sample(codebook.MAX_SAMPLES, seed)
-        every = (np.split(x, self.n_views, axis=1), views, source.views.mask, rows, self.n_clusters, seed)
-        known = said if source.is_subsample else None  # what was learned of other samples
-        return codebook.select_partition(*every, plain=said is None or source.is_subsample, known=known)
-
-    def _codes(self, source: Source) -> Tensor:
-        """The Z^v (n, V latent) of all samples, centred and of unit norm; an absent view is all zeros."""
-        codes = lambda batch: (torch.stack(self.network.encode(batch.views).z, dim=1),)
-        (z,) = map_batches(self, source, codes)  # (n, V, latent)
-        here = torch.from_numpy(source.views.mask)[:, :, None]
-        center = (z * here).sum(0) / here.sum(0).clamp_min(1)
-        return functional.normalize((z - center) * here, dim=2).flatten(1)
-
-    def _known(self, label: Tensor, said: Tensor) -> bool:
-        """Whether an assignment is what the classifier says already, so that there is nothing to learn."""
-        same = consensus.same_partition(label.cpu().numpy(), said.cpu().numpy(), self.n_clusters)
-        return bool(broadcast(torch.tensor(same)))
-
-    @torch.no_grad()
-    def label(self, source: Source, generator: torch.Generator, mass: float, may_end: bool = False) -> Labels:
-        """POT labels of all samples; False to end a round, if those of the whole mass are known already."""
-        self.eval()
-        log_p = self.prior.new_empty(len(source), self.n_clusters)
-        said = torch.empty(len(source), dtype=torch.int64)
-        for batch in source.shuffled(generator):  # the consensus needs company as mixed as in training
-            whole, codes = losses.all_gather_outputs(batch, self.network.encode(batch.views))
-            fused = self.network.fuse(codes.z, whole.present)
-            log_p[whole.rows] = losses.log_mixed(self.config.mix, whole, codes, fused)
-            said[whole.rows] = log_mean(codes.logits, whole.present).argmax(1).cpu()
-        self.train()
-        if may_end and self._known(self._pot_labels(log_p, self.config.mass_end).hard, said):
-            return STOP
-        return self._pot_labels(log_p, mass)
+    def latent_codes(self, source: Source) -> Tensor:
+        """Return Z^v of all samples (n, V * latent_dim), centred, with unit norm per view; absent views are 0."""
+        encode = lambda batch: (torch.stack(self.network.encode(batch.views).z, dim=1),)
+        (z,) = map_batches(self, source, encode)  # (n, V, latent_dim)
+        present = torch.from_numpy(source.views.mask)[:, :, None]
+        center = (z * present).sum(0) / present.sum(0).clamp_min(1)
+        return functional.normalize((z - center) * present, dim=2).flatten(1)
 
     @torch.no_grad()
     def read_out(self, source: Source, generator: torch.Generator) -> None:
-        """Make the final labels: from the classifier, or by K-means on the features as the paper does."""
-        c = self.config
-        if c.rounds == 0:
-            self.perceive(source, generator)
-        if c.readout == "kmeans":
+        """Prepare the final labels, of the classifier or of K-means on H, and estimate the class prior."""
+        if self.config.schedule.n_rounds == 0:
+            self.pseudo_labels.start(source, generator)
+        if self.config.readout == "kmeans":
             h = infer_all(self, source).embedding
-            found = consensus.kmeans(h.numpy(), self.n_clusters, draw_seed(generator))
-            self.centers.copy_(cluster_means(h, broadcast(torch.from_numpy(found)), self.n_clusters))
+            labels = torch.from_numpy(kmeans(h.numpy(), self.n_clusters, draw_seed(generator)))
+            self.centers.copy_(cluster_means(h, broadcast(labels), self.n_clusters))
         log_proba = infer_all(self, source, features=False).log_proba
-        self.prior.copy_(self._transport(log_proba, 1.0).column_mass)
+        plan = transport(log_proba, 1.0, self.prior, self.config.pseudo_labels)
+        self.prior.copy_(plan.column_mass)
 
     def infer(self, batch: Batch) -> Inferred:
-        """Features and probabilities of each sample, from the views it has."""
+        """Return H and the log-probabilities of each sample, from the views it has."""
         codes = self.network.encode(batch.views)
         embedding = concat_views(codes.h, batch.present)
         if self.config.readout == "classifier":
             return Inferred(embedding, log_mean(codes.logits, batch.present))
-        return Inferred(embedding, log_assignment(embedding, self.centers, self.config.classifier_scale))
-
-    def class_prior(self) -> Tensor:
-        """Cluster sizes that the last transport of all samples gave."""
-        return self.prior
+        scale = self.config.network.logit_scale
+        return Inferred(embedding, log_assignment(embedding, self.centers, scale))
 
     def view_weights(self) -> Tensor:
-        """The consensus weights w."""
+        """Return the weights w_v of the consensus (V,)."""
         return self.network.consensus.weights()
-
-    def _pot_labels(self, log_p: Tensor, mass: float) -> PotLabels:
-        """Eqs. 13-15: clusters as large as the prior says, unless the predictions insist."""
-        c = self.config
-        if not log_p.isfinite().all():
-            raise DivergenceError("the predictions became other than finite numbers")
-        if c.double_softmax:
-            log_p = log_p.exp().log_softmax(1)
-        return pot_labels(log_p, self._transport(log_p, mass))
-
-    def _transport(self, log_p: Tensor, mass: float) -> Transport:
-        """Of several processes, each passes over its share of the rows."""
-        c, prior = self.config, self.prior
-        return solve(
-            local_shard(log_p),
-            mass=mass,
-            epsilon=c.epsilon,
-            prior_strength=c.kl_weight,
-            prior=prior,
-            all_reduce=all_reduce_sum,
-        )

@@ -1,0 +1,110 @@
+"""Base class of all configs, and how configs are found, changed and flattened."""
+
+from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
+from typing import Annotated, Any, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from protocol_mvc.utils.text import short_repr
+
+NonNegativeInt = Annotated[int, Field(ge=0)]
+PositiveInt = Annotated[int, Field(ge=1)]
+PositiveFloat = Annotated[float, Field(gt=0)]
+NonNegativeFloat = Annotated[float, Field(ge=0)]
+Fraction = Annotated[float, Field(ge=0, le=1)]
+
+
+class Config(BaseModel):
+    """An immutable group of hyper-parameters; unknown fields, infinity and NaN are refused."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+C = TypeVar("C", bound=BaseModel)
+
+
+def is_config(config: Any, presets: Mapping[str, BaseModel]) -> bool:
+    """Return whether `config` is the name of a preset, or a config of the same class."""
+    return isinstance(config, type(presets["default"])) or (isinstance(config, str) and config in presets)
+
+
+def resolve_config(config: Any, presets: Mapping[str, C]) -> C:
+    """Return the preset of that name, or the config itself.
+
+    Raises:
+        ValueError: If it is neither.
+    """
+    if not is_config(config, presets):
+        kind = type(presets["default"]).__name__
+        raise ValueError(f"config must be a {kind} or one of {sorted(presets)}, got {short_repr(config)}")
+    found: C = presets[config] if isinstance(config, str) else config
+    return found
+
+
+def resolve_auto(value: Any, default: Any) -> Any:
+    """Return the default of a method where the user passed ``"auto"``, else the value."""
+    return default if isinstance(value, str) and value == "auto" else value
+
+
+def flatten_config(config: BaseModel, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield all fields, those of nested groups as ``group__field`` after the group itself."""
+    for name, value in config:
+        yield prefix + name, value
+        if isinstance(value, BaseModel):
+            yield from flatten_config(value, f"{prefix}{name}__")
+
+
+def update_config(config: C, changes: Mapping[str, Any]) -> C:
+    """Return a config with some fields replaced.
+
+    Args:
+        config: the config.
+        changes: new values by name; ``group__field`` names a field of a nested group. Changes of a whole group
+            are applied before those of its fields.
+
+    Raises:
+        ValueError: If a name is unknown or a value is invalid.
+    """
+    fields: dict[str, Any] = dict(config)
+    nested: dict[str, dict[str, Any]] = {}
+    for name, value in changes.items():
+        group, separator, rest = name.partition("__")
+        if group not in fields:
+            raise ValueError(f"{type(config).__name__} has no field {group!r}{_suggestion(group, fields)}")
+        if separator:
+            nested.setdefault(group, {})[rest] = value
+        else:
+            fields[group] = value
+    for group, inner in nested.items():
+        if not isinstance(fields[group], BaseModel):
+            raise ValueError(f"field {group!r} of {type(config).__name__} has no field {next(iter(inner))!r}")
+        fields[group] = update_config(fields[group], inner)
+    return make_config(type(config), fields)
+
+
+def make_config(kind: type[C], fields: Mapping[str, Any]) -> C:
+    """Return a config from its fields; nested groups are configs or dicts of fields.
+
+    Raises:
+        ValueError: If a field is unknown or invalid; the message describes the first error.
+    """
+    try:
+        return kind(**fields)
+    except ValidationError as error:
+        first = error.errors()[0]
+        name = ".".join(str(part) for part in first["loc"])
+        if first["type"] == "extra_forbidden" and len(first["loc"]) == 1:
+            raise ValueError(
+                f"{kind.__name__} has no field {name!r}{_suggestion(name, kind.model_fields)}"
+            ) from None
+        culprit = (
+            f"config field {name!r} cannot be {short_repr(first['input'])}" if name else "invalid config"
+        )
+        raise ValueError(f"{culprit}: {first['msg']}") from None
+
+
+def _suggestion(name: str, known: Mapping[str, Any]) -> str:
+    """Return the nearest known name as a question, or the list of all names."""
+    near = get_close_matches(name, known, n=1)
+    return f": did you mean {near[0]!r}?" if near else f": its fields are {', '.join(known)}"
