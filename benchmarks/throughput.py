@@ -125,7 +125,7 @@ def of_a_fit(method: Any, source: Source, found: dict[str, dict[str, Any]]) -> d
         record = next((found[name] for name in STAGES if stage.name.startswith(name)), None)
         if record is None or stage.name == "reconstruct twins":  # takes the place of both elsewhere
             continue
-        steps = stage.epochs * min(source.n_batches, stage.most_steps or source.n_batches)
+        steps = stage.n_epochs * min(source.n_batches, stage.sampling.max_steps or source.n_batches)
         whole += steps * record["seconds"]
         alone += steps * record["seconds"] * record["share"]
     typer.echo(f"all steps of a fit: {alone / whole:.0%}; {whole:.1f} s")

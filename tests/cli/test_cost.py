@@ -15,7 +15,7 @@ from protocol_mvc.data import as_views
 from protocol_mvc.data.batches import Source
 from protocol_mvc.estimators.clusterers import ESTIMATORS
 from protocol_mvc.exceptions import DivergenceError
-from protocol_mvc.training.stage import Stage
+from protocol_mvc.training.stage import STOP, Sampling, Signal, Stage
 
 VIEWS, _ = blobs((40, 20, 10))
 
@@ -55,7 +55,7 @@ def test_a_fit_without_a_stage_has_a_cost():
 
 
 def test_what_a_trial_took_grows_from_the_samples_it_worked_on():
-    trial = cost.Trial(Stage("s", epochs=1, most_rows=20), begin=3.0, prepare=0.0, step=0.0)
+    trial = cost.Trial(Stage("s", 1, sampling=Sampling(max_samples=20)), begin=3.0, prepare=0.0, step=0.0)
     assert trial.whole(1000, 50, 10) == 3.0
     assert trial.whole(1000, 10, 10) == 6.0
 
@@ -74,7 +74,7 @@ def test_what_a_trial_took_grows_from_the_samples_it_worked_on():
 def test_steps_are_those_of_the_training_loop(
     least: int, most: int | None, most_rows: int | None, n: int, steps: int
 ):
-    stage = Stage("s", epochs=3, least_steps=least, most_steps=most, most_rows=most_rows)
+    stage = Stage("s", 3, sampling=Sampling(least, most, most_rows))
     assert cost.Trial(stage, begin=0.0, prepare=0.0, step=1.0).whole(n, 5, 10) == 3 * steps
     growth = min(n, most_rows or n) / 5
     assert cost.Trial(stage, begin=1.0, prepare=0.5, step=0.0).whole(n, 5, 10) == growth * (1 + 3 * 0.5)
@@ -84,14 +84,14 @@ def test_steps_are_those_of_the_training_loop(
 def test_a_stage_is_expected_to_end_as_early_as_its_trial(length: int, epochs: int):
     module, pause = nn.Linear(1, 1), 0.02
 
-    def prepare(source: Source, generator: torch.Generator, progress: float, begun: None) -> bool:
+    def prepare(source: Source, generator: torch.Generator, progress: float, value: None) -> Signal | None:
         time.sleep(pause)
-        return round(3 * progress) < length  # a trial has four epochs
+        return STOP if round(3 * progress) >= length else None  # a trial has four epochs
 
     step = lambda batch, progress, context: {"loss": module.weight.square().sum()}
-    stage = Stage("s", 20, step, prepare=prepare)
+    stage = Stage("s", 20, step, on_epoch_start=prepare)
     trial = cost._tried(stage, module, source(VIEWS), seeded())
-    assert trial.stage.epochs == epochs
+    assert trial.stage.n_epochs == epochs
     assert trial.prepare * length >= min(length + 1, 4) * pause  # the call that ends it is paid for too
     assert trial.step > 0
 

@@ -315,18 +315,18 @@ class StopError(KeyboardInterrupt):
 @pytest.fixture
 def stopped(tmp_path, monkeypatch):
     """The arguments of a fit that was stopped after two epochs, and what it said."""
-    whole, told = Checkpoint.keep, []
+    whole, states = Checkpoint.on_epoch_start, []
 
-    def keep(self, state, *, final=False):
-        whole(self, state, final=final)
-        told.append(state)
-        if len(told) == 3:
+    def interrupt(self, state):
+        whole(self, state)
+        states.append(state)
+        if len(states) == 3:
             raise StopError
 
     data = save(tmp_path / "v.npz")
     with monkeypatch.context() as patch:
         patch.setattr(checkpoint, "SAVE_INTERVAL", 0.0)
-        patch.setattr(Checkpoint, "keep", keep)
+        patch.setattr(Checkpoint, "on_epoch_start", interrupt)
         return data, fit(tmp_path, data, "--seed", 0)
 
 

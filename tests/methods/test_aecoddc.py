@@ -30,9 +30,9 @@ def test_the_decoder_mirrors_the_encoder():
 
 def test_the_stages():
     teach, cluster, _ = made("aecoddc", [5, 4]).stages()
-    assert (teach.clip, teach.monitor) == (None, None)
-    assert cluster.clip == 10
-    assert teach.adam == cluster.adam == "fresh"
+    assert teach.monitor is None
+    assert [stage.optimizer.max_grad_norm for stage in (teach, cluster)] == [None, 10]
+    assert [stage.optimizer.reset for stage in (teach, cluster)] == ["stage", "stage"]
 
 
 def test_the_losses_of_both_stages():

@@ -135,15 +135,15 @@ def test_every_other_parameter_is_that_of_all_estimators():
 def test_views_live_in_the_box_unless_scaled_otherwise():
     method, seen = made("ardmvc", [5, 4, 3]), []
     stage = method.stages()[0]
-    assert stage.prepare is not None
+    assert stage.on_epoch_start is not None
     for kind in ("range", "minmax", "standard"):
         views = as_views(VIEWS)
         data = Source(views, fit_scalers(views, kind), batch_size=32, device=torch.device("cpu"))
-        seen.append(stage.prepare(data, seeded(), 0.0, None)[1])
+        seen.append(stage.on_epoch_start(data, seeded(), 0.0, None)[1])
     assert seen == [[UNIT] * 3, [UNIT] * 3, [None] * 3]
     assert small("ardmvc", scaling="standard").fit(VIEWS).labels_.shape == (90,)
 
 
 def test_the_weights_are_those_of_the_last_epoch():
     history = small("ardmvc").fit(VIEWS).history_
-    assert ["monitored" in row for row in history] == [False] * 7 + [True]
+    assert ["monitor" in row for row in history] == [False] * 7 + [True]

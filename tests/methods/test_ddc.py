@@ -14,7 +14,7 @@ from protocol_mvc.losses.ddc import ddc
 from protocol_mvc.methods.base import infer_all, sum_of
 from protocol_mvc.methods.ddc import DdcConfig, DeepDdcConfig
 from protocol_mvc.training import loop
-from protocol_mvc.training.stage import Stage
+from protocol_mvc.training.stage import Callback, EpochRecord
 
 NAMES = ["simvc", "comvc", "aecoddc", "ardmvc"]
 every = pytest.mark.parametrize("name", NAMES)
@@ -56,15 +56,16 @@ def test_every_run_begins_with_weights_of_its_own(name: str):
 @every
 def test_the_best_epoch_of_the_best_run_gives_the_labels(name: str):
     method, generator = made(name, [5, 4, 3], n_restarts=2, evaluate_every=1, cluster_length=3), seeded()
-    data, looked = source(VIEWS), []
+    data, evaluated = source(VIEWS), []
 
-    def look(epoch: Any) -> None:
-        if "monitored" in epoch.losses:
-            looked.append((epoch.losses["monitored"], infer_all(method, data).log_proba))
+    class Observer(Callback):
+        def on_epoch_end(self, record: EpochRecord) -> None:
+            if "monitor" in record.losses:
+                evaluated.append((record.losses["monitor"], infer_all(method, data).log_proba))
 
-    loop.train(method, method.stages(), data, generator, look)
-    assert len(looked) == 6
-    best = min(looked, key=lambda seen: seen[0])[1]
+    loop.train(method, method.stages(), data, generator, [Observer()])
+    assert len(evaluated) == 6
+    best = min(evaluated, key=lambda seen: seen[0])[1]
     assert torch.equal(infer_all(method, data).log_proba, best)
 
 
@@ -97,7 +98,7 @@ def test_a_run_that_breaks_down_never_wins(name: str, monkeypatch):
         return value if len(calls) <= 2 - (config.evaluate_every is None) else float("nan")
 
     monkeypatch.setattr(model._method, "evaluate", broken)
-    with pytest.warns(DivergenceWarning, match="monitored"):
+    with pytest.warns(DivergenceWarning, match="monitor"):
         model.fit(VIEWS)
     monkeypatch.undo()
     found = model.predict_proba(VIEWS)
@@ -111,14 +112,19 @@ def failing(batch: Any, progress: float, context: Any) -> dict[str, torch.Tensor
 @every
 def test_the_next_run_begins_where_the_first_one_breaks_down(name: str):
     method, data = made(name, [5, 4, 3], n_restarts=2, cluster_length=2), source(VIEWS)
-    skipped: list[Stage] = []
+    skipped: list[str] = []
+
+    class Observer(Callback):
+        def on_epochs_skipped(self, stage: str, n_epochs: int) -> None:
+            skipped.append(stage)
+
     first, *others = method.stages()
     stages = [first._replace(step=failing), *others]
-    warned = [pytest.warns(DivergenceWarning, match=text) for text in ("again at", "another run")]
+    warned = [pytest.warns(DivergenceWarning, match=text) for text in ("repeated", "another run")]
     with warned[0], warned[1]:
-        history = loop.train(method, stages, data, seeded(), on_skip=skipped.append)
-    second = next(number for number, stage in enumerate(others) if stage.anew)
-    assert skipped == others[:second]  # the rest of the first run
+        history = loop.train(method, stages, data, seeded(), [Observer()])
+    second = next(number for number, stage in enumerate(others) if stage.reinitialize)
+    assert skipped == [stage.name for stage in others[:second]]  # the rest of the first run
     assert {epoch.stage for epoch in history} == {stage.name for stage in others[second:-1]}
     assert infer_all(method, data).log_proba.isfinite().all()
 

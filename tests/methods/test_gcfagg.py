@@ -48,4 +48,4 @@ def test_labels_are_the_nearest_centres_of_the_consensus():
 def test_the_stages_are_those_of_the_paper():
     stages = made("gcfaggmvc", DIMS).stages()
     assert [stage.name for stage in stages] == ["reconstruct", "contrast", "read out"]
-    assert stages[1].adam == "kept"
+    assert stages[1].optimizer.reset == "never"

@@ -88,7 +88,7 @@ def test_the_stages_are_those_of_the_paper():
     method = made("mflvc", DIMS)
     stages = method.stages()
     assert [stage.name for stage in stages] == ["reconstruct", "contrast", "match", "read out"]
-    assert [stage.adam for stage in stages[:3]] == ["fresh", "kept", "kept"]
-    assert stages[2].whole
+    assert [stage.optimizer.reset for stage in stages[:3]] == ["stage", "never", "never"]
+    assert stages[2].sampling.full_batch
     train(method, stages, DATA, seeded())
     assert np.allclose(method.class_prior(), infer_all(method, DATA).log_proba.exp().mean(0))

@@ -93,4 +93,4 @@ def test_a_mask_hides_a_third_of_the_entries():
 def test_rounds_begin_with_new_weights_and_renew_adam():
     stages = made("sem", DIMS, rounds=3).stages()
     assert [stage.name for stage in stages][1:-1] == ["contrast 1", "contrast 2", "contrast 3"]
-    assert all(stage.adam == "renewed" for stage in stages[1:-1])
+    assert all(stage.optimizer.reset == "epoch" for stage in stages[1:-1])

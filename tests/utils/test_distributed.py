@@ -28,7 +28,7 @@ from protocol_mvc.methods.protocol.algorithm import Protocol
 from protocol_mvc.methods.protocol.config import ProtocolConfig
 from protocol_mvc.nn.seeded import build
 from protocol_mvc.training.loop import train
-from protocol_mvc.training.stage import Stage
+from protocol_mvc.training.stage import Sampling, Stage
 from protocol_mvc.transport import solve
 from protocol_mvc.utils import distributed
 
@@ -115,7 +115,7 @@ def row_by_row() -> Iterator[None]:
 
 def steps(name: str) -> Callable[[Protocol], Stage]:
     return lambda method: next(s for s in method.stages() if s.name.startswith(name))._replace(
-        epochs=1, most_steps=1
+        n_epochs=1, sampling=Sampling(max_steps=1)
     )
 
 
@@ -238,9 +238,10 @@ def test_a_process_without_others_knows_none():
 
 
 COMMAND = """
-from protocol_mvc import checkpoint, cli
-checkpoint.EVERY = 0.0
-cli.main()
+from protocol_mvc.cli.main import main
+from protocol_mvc.training import checkpoint
+checkpoint.SAVE_INTERVAL = 0.0
+main()
 """
 
 
