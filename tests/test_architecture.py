@@ -211,7 +211,7 @@ def test_the_checker_sees_a_forbidden_import(module: str, source: str):
     [
         ("losses.contrastive", "import math\nimport torch\nfrom torch.nn import functional as F"),
         ("transport.labels", "from .scaling import scaling\nfrom protocol_mvc.transport import scaling"),
-        ("data.datasets", "from .views import Views\nfrom protocol_mvc.utils.runtime import rng"),
+        ("data.datasets", "from .views import Views\nfrom protocol_mvc.utils.random import rng"),
         ("assignment", "from sklearn.cluster import KMeans"),
         ("methods.sem", "from .base import Method\nfrom . import base\nfrom ..nn.heads import Head"),
         ("methods.comvc", "from .base_ddc import DdcMethod"),

@@ -12,7 +12,7 @@ from protocol_mvc.losses.contrastive import paired_contrast
 from protocol_mvc.losses.divergence import jensen_shannon, mean_discrepancy
 from protocol_mvc.losses.pairwise import robust_contrast, spectral_contrast
 from protocol_mvc.partition import consensus
-from protocol_mvc.utils.runtime import draw_seed
+from protocol_mvc.utils.random import draw_seed
 
 DATA = source(blobs(dims=(5, 4, 3))[0], batch_size=30)
 DIMS = [5, 4, 3]

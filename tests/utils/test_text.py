@@ -1,4 +1,4 @@
-"""Whatever a stranger writes, a message stays one line of plain characters."""
+"""Messages are one line of printable characters, whatever the value."""
 
 import numpy as np
 from hypothesis import given
@@ -29,6 +29,5 @@ def test_every_value_is_brief(value):
 
 def test_examples():
     assert short_repr(np.eye(2)) == "array([[1., 0.], [0., 1.]])"
-    assert short_repr(10**5000) == "a huge int"
     assert sanitize("a\x1b[31m\n  b\u2028c\ud800") == "a\\x1b[31m b c\\ud800"
     assert sanitize("x" * 900) == "x" * 800 + "..."

@@ -43,7 +43,9 @@ from protocol_mvc.utils.config import (
     update_config,
 )
 from protocol_mvc.utils.distributed import broadcast, require_equal
-from protocol_mvc.utils.runtime import Advance, Seed, environment, fresh_seed, progress_bar, resolve_device
+from protocol_mvc.utils.device import environment, resolve_device
+from protocol_mvc.utils.progress import Advance, progress_bar
+from protocol_mvc.utils.random import Seed, resolve_seed
 from protocol_mvc.utils.text import short_repr
 
 MOST_EMBEDDED = 50_000  # samples whose features are kept after a fit
@@ -235,7 +237,7 @@ class MultiViewClusterer(TransformerMixin, ClusterMixin, BaseEstimator):
     def _set_up(self, views: Views, kept: Checkpoint | None = None) -> tuple[Any, Source, torch.Generator]:
         """What training needs: the untrained method, its batches, and the generator of all that is random."""
         config, device = self._settled(), resolve_device(self.device)
-        seed = fresh_seed(self.random_state) if kept is None else kept.seed_or(self.random_state)
+        seed = resolve_seed(self.random_state) if kept is None else kept.seed_or(self.random_state)
         generator = torch.Generator().manual_seed(int(broadcast(torch.tensor(seed))))
         scalings = fit_scalers(views, resolve_auto(self.scaling, self._method.scaling))
         size = int(resolve_auto(self.batch_size, self._method.batch_size))

@@ -10,7 +10,7 @@ from protocol_mvc.io import model
 from protocol_mvc.methods import aecoddc, ardmvc, comvc, csot, dsimvc, gcfagg, mflvc, sem, simvc
 from protocol_mvc.methods.protocol.algorithm import Protocol
 from protocol_mvc.methods.protocol.config import PRESETS
-from protocol_mvc.utils.runtime import Seed
+from protocol_mvc.utils.random import Seed
 
 
 class PROTOCOL(MultiViewClusterer):

@@ -29,7 +29,7 @@ from protocol_mvc.io.model_schema import (
 from protocol_mvc.io.model_writer import write_model
 from protocol_mvc.nn.seeded import build
 from protocol_mvc.utils.config import make_config
-from protocol_mvc.utils.runtime import resolve_device
+from protocol_mvc.utils.device import resolve_device
 
 E = TypeVar("E")
 OWN = "method."  # before the names of the arrays that are the method's

@@ -20,7 +20,7 @@ from protocol_mvc.partition.candidates import Features, Labels, kmeans
 from protocol_mvc.training.stage import Losses, Optimizer, Stage
 from protocol_mvc.utils.config import Config, NonNegativeInt, PositiveFloat, PositiveInt
 from protocol_mvc.utils.distributed import all_gather, shard_weight, world_size
-from protocol_mvc.utils.runtime import draw_seed
+from protocol_mvc.utils.random import draw_seed
 
 SHARPNESS = 10.0  # of the probabilities after K-means; labels do not depend on it
 

@@ -24,7 +24,8 @@ from protocol_mvc.exceptions import CheckpointError, CheckpointWarning
 from protocol_mvc.training.stage import Callback, EpochRecord, TrainingState
 from protocol_mvc.utils.distributed import rank, require_equal
 from protocol_mvc.utils.files import atomic_write
-from protocol_mvc.utils.runtime import Seed, fresh_seed, resolve_device
+from protocol_mvc.utils.device import resolve_device
+from protocol_mvc.utils.random import Seed, resolve_seed
 
 SAVE_INTERVAL = 5.0  # seconds between two checkpoints
 FILE_NAME = "checkpoint.state"
@@ -75,7 +76,7 @@ class Checkpoint(Callback):
     def seed_or(self, random_state: Seed) -> int:
         """Return the seed of the stored fit, or a new one that is stored with every state."""
         if self._state is None:
-            self.seed = fresh_seed(random_state)
+            self.seed = resolve_seed(random_state)
         return self.seed
 
     def load_state(self) -> TrainingState | None:

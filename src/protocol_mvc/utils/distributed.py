@@ -1,6 +1,6 @@
-"""Several processes that fit one model: who this one is, and what they tell each other.
+"""Data-parallel training in several processes, started by `torchrun`.
 
-Every function does nothing where a process is alone, so the code that calls them reads the same for both.
+In a single process every function here is the identity or a constant, so callers need no special cases.
 """
 
 import hashlib
@@ -15,81 +15,82 @@ from torch import Tensor, nn
 from torch import distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
-WORLD = "WORLD_SIZE"  # torchrun tells it to every process
-RESTARTS = "TORCHELASTIC_RESTART_COUNT"
+WORLD_SIZE = "WORLD_SIZE"  # environment variables of torchrun
+RESTART_COUNT = "TORCHELASTIC_RESTART_COUNT"
 
 T = TypeVar("T")
 
 
 def world_size() -> int:
-    """Number of processes."""
+    """Return the number of processes."""
     return dist.get_world_size() if dist.is_available() and dist.is_initialized() else 1
 
 
 def rank() -> int:
-    """Number of this process, from 0."""
+    """Return the rank of this process, from 0."""
     return dist.get_rank() if world_size() > 1 else 0
 
 
 def is_main_process() -> bool:
-    """Whether this is the first process; torchrun tells it before the processes know of each other."""
+    """Return whether this process has rank 0; valid before the process group exists."""
     return not is_launched() or int(os.environ.get("RANK", "0")) == 0
 
 
 def is_launched() -> bool:
-    """Whether torchrun or something like it has started this process beside others."""
-    return int(os.environ.get(WORLD, "1")) > 1
+    """Return whether a launcher such as torchrun started this process as one of several."""
+    return int(os.environ.get(WORLD_SIZE, "1")) > 1
 
 
 def is_restarted() -> bool:
-    """Whether torchrun has started this process anew, after one of its kind had died."""
-    return int(os.environ.get(RESTARTS, "0")) > 0
+    """Return whether torchrun restarted this process after a failure."""
+    return int(os.environ.get(RESTART_COUNT, "0")) > 0
 
 
 @contextmanager
 def process_group(device: str | torch.device) -> Iterator[None]:
-    """Be one of the processes that torchrun has started, with nccl between GPUs and gloo between CPUs."""
+    """Join the process group if torchrun started several processes; nccl for GPUs, gloo for CPUs."""
     if not is_launched() or world_size() > 1:
         yield
         return
     cuda = torch.device(device).type == "cuda"
     if cuda:
         torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
-    dist.init_process_group("cpu:gloo,cuda:nccl" if cuda else "gloo", **_meeting_place())
+    dist.init_process_group("cpu:gloo,cuda:nccl" if cuda else "gloo", **_rendezvous())
     try:
         yield
     finally:
         dist.destroy_process_group()
 
 
-def _meeting_place() -> dict[str, Any]:
-    """Where the processes of one machine meet; torch's own place is chosen for those of several.
+def _rendezvous() -> dict[str, Any]:
+    """Return the arguments of `init_process_group` that let a restarted single-node job find its processes.
 
-    A restart finds the addresses of the dead in the store of torchrun, and would wait for them in vain. The
-    number of restarts keeps them apart, but machines do not count alike.
+    The store of torchrun still holds the addresses of the processes that died, and new processes would wait for
+    them. The restart count as a prefix separates them; nodes of a multi-node job may count differently, so those
+    use torch's default.
     """
     if os.environ.get("GROUP_WORLD_SIZE") != "1":
         return {}
-    store, number, size = next(dist.rendezvous("env://"))  # type: ignore[attr-defined]
-    place = dist.PrefixStore(os.environ.get(RESTARTS, "0"), store)  # type: ignore[attr-defined]
-    return {"store": place, "rank": number, "world_size": size}
+    store, own_rank, size = next(dist.rendezvous("env://"))  # type: ignore[attr-defined]
+    prefixed = dist.PrefixStore(os.environ.get(RESTART_COUNT, "0"), store)  # type: ignore[attr-defined]
+    return {"store": prefixed, "rank": own_rank, "world_size": size}
 
 
 def local_shard(rows: Tensor) -> Tensor:
-    """The rows that are for this process, of rows that are the same in all."""
+    """Return the rows of this process, given the same rows in every process."""
     return rows.tensor_split(world_size())[rank()]
 
 
-def all_reduce_sum(sums: Tensor) -> Tensor:
-    """The sum over all processes."""
+def all_reduce_sum(values: Tensor) -> Tensor:
+    """Return the element-wise sum over all processes."""
     if world_size() > 1:
-        sums = sums.clone()
-        dist.all_reduce(sums)
-    return sums
+        values = values.clone()
+        dist.all_reduce(values)
+    return values
 
 
 def all_reduce_max(values: Tensor) -> Tensor:
-    """The largest over all processes."""
+    """Return the element-wise maximum over all processes."""
     if world_size() > 1:
         values = values.clone()
         dist.all_reduce(values, dist.ReduceOp.MAX)
@@ -97,32 +98,32 @@ def all_reduce_max(values: Tensor) -> Tensor:
 
 
 def all_reduce_mean(values: Tensor) -> Tensor:
-    """The mean over all processes."""
+    """Return the element-wise mean over all processes."""
     return all_reduce_sum(values) / world_size()
 
 
 def shard_weight(counts: Tensor) -> Tensor:
-    """What the means of this process count in the mean over processes, if they are of so many rows."""
+    """Return weights that turn per-process means over `counts` rows into the global mean after averaging."""
     return world_size() * counts / all_reduce_sum(counts).clamp_min(1)
 
 
 def require_equal(what: str, value: T) -> T:
-    """The value, which must be the same in all processes.
+    """Return `value`, which must have the same repr in all processes.
 
     Raises:
-        ValueError: In all of them, if it is not.
+        ValueError: In every process, if the values differ; `what` names them in the message.
     """
     if world_size() == 1:
         return value
-    number = int.from_bytes(hashlib.sha256(repr(value).encode()).digest()[:7])
-    bounds = all_reduce_max(torch.tensor([number, -number]))
+    digest = int.from_bytes(hashlib.sha256(repr(value).encode()).digest()[:7])
+    bounds = all_reduce_max(torch.tensor([digest, -digest]))
     if bounds[0] != -bounds[1]:
         raise ValueError(f"the processes have different {what}: give all of them the same, on a shared disk.")
     return value
 
 
 def broadcast(x: Tensor) -> Tensor:
-    """What the first process has, whose word counts where machines may round differently."""
+    """Return the tensor of rank 0, because machines may round differently."""
     if world_size() > 1:
         x = x.contiguous()
         dist.broadcast(x, 0)
@@ -130,14 +131,14 @@ def broadcast(x: Tensor) -> Tensor:
 
 
 def all_gather(x: Tensor) -> Tensor:
-    r"""The rows of all processes, in their order; a process may have any number of them.
+    """Return the rows of all processes in rank order; their numbers of rows may differ.
 
-    All go on to compute the same loss L of all rows. The gradient of L in the rows of one process is added
-    up over the processes; the mean over processes that DistributedDataParallel takes makes it that of one L.
+    Every process then computes the same loss of all rows. The backward pass sums the gradients of the local rows
+    over the processes; averaging by DistributedDataParallel then gives the gradient of that one loss.
     """
     if world_size() == 1:
         return x
-    if x.dtype == torch.bool:  # of which gloo knows nothing
+    if x.dtype == torch.bool:  # gloo cannot gather bool
         return all_gather(x.to(torch.uint8)).bool()
     gathered: Tensor = _Gather.apply(x)  # type: ignore[no-untyped-call]
     return gathered
@@ -165,20 +166,21 @@ def _sizes(size: int, device: torch.device) -> list[int]:
 
 
 def data_parallel_step(module: nn.Module, step: Callable[..., Any]) -> Callable[..., Any]:
-    """A step of the module after whose backward pass all processes have the same gradients, their mean."""
+    """Return `step` wrapped so that its backward pass averages the gradients over all processes."""
     if world_size() == 1:
         return step
-    # A stage trains a part of the network; what it leaves alone gets no gradient.
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", ".*broadcast_buffers", FutureWarning)  # the name that old torch has
+        warnings.filterwarnings("ignore", ".*broadcast_buffers", FutureWarning)
         wrapped: Callable[..., Any] = DistributedDataParallel(
-            _Step(module, step), find_unused_parameters=True, broadcast_buffers=False
+            _Step(module, step),
+            find_unused_parameters=True,  # a stage trains a part of the network
+            broadcast_buffers=False,
         )
     return wrapped
 
 
 class _Step(nn.Module):
-    """A step as a forward pass, which is what DistributedDataParallel looks at."""
+    """A training step as a forward pass, as DistributedDataParallel requires."""
 
     def __init__(self, module: nn.Module, step: Callable[..., Any]) -> None:
         super().__init__()

@@ -1,11 +1,10 @@
-"""Files and folders that are written whole or not at all: a crash at any moment leaves the old or the new.
+"""Atomic replacement of files and folders.
 
-Everything is written under another name beside the target, brought to the disk, and then takes its place in
-one step. Only where the system cannot exchange two folders (Linux can) a folder is replaced in two: what a
-crash between them leaves, `sweep` puts back.
+Data are written under a temporary name beside the target, flushed to the disk and then renamed, so that after a
+crash the target is the old or the new one. A folder is replaced by two renames; if a process is killed between
+them, `remove_temporary` puts the old folder back.
 """
 
-import ctypes
 import errno
 import os
 import re
@@ -15,134 +14,114 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-LEFTOVER = re.compile(r"\.(?P<name>.+)\.[0-9a-f]{16}\.(?P<kind>tmp|old)", re.DOTALL)
-FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
-HERE, EXCHANGE = -100, 2  # AT_FDCWD and RENAME_EXCHANGE of Linux
+TEMPORARY = re.compile(r"\.(?P<name>.+)\.[0-9a-f]{16}\.(?P<kind>tmp|old)", re.DOTALL)
+DISK_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
 @contextmanager
 def atomic_write(target: Path, *, overwrite: bool = False) -> Iterator[Path]:
-    """Yield a path beside `target`, where a file is to be written, which then takes its place.
+    """Yield a temporary path; the file that the caller writes there then replaces `target`.
 
-    Whatever goes wrong, the target stays as it was and nothing is left beside it.
+    If anything fails, `target` stays as it was and the temporary file is removed.
 
     Raises:
-        FileExistsError: If `target` is there and may not be overwritten, or is a folder.
-        FileNotFoundError: If the folder of `target` is not there.
-        OSError: If there is no room, or nothing may be written there.
+        FileExistsError: If `target` exists and `overwrite` is False, or `target` is a folder.
+        FileNotFoundError: If the folder of `target` does not exist.
+        OSError: If the disk is full or the place is not writable; the message names `target`.
     """
-    with _beside(target, overwrite) as temporary:
-        if target.is_dir():
-            raise FileExistsError(f"{target} is a folder: name a file in it.")
+    if target.is_dir():
+        raise FileExistsError(f"{target} is a folder: name a file in it.")
+    with _temporary_path(target, overwrite) as temporary:
         yield temporary
-        _sync(temporary, os.O_RDWR)
+        _fsync(temporary)
         os.replace(temporary, target)
 
 
 @contextmanager
 def atomic_write_folder(target: Path, *, overwrite: bool = False) -> Iterator[Path]:
-    """Yield a new folder beside `target`, to be filled, which then takes its place.
+    """Yield a new, empty folder; what the caller puts into it then replaces the folder `target`.
 
-    All that a folder in its place holds is lost, so look at it before you overwrite it.
+    Everything in an old folder `target` is deleted, so check its contents before overwriting it.
 
     Raises:
-        FileExistsError: If `target` is there and may not be overwritten, or is a file.
-        FileNotFoundError: If the folder of `target` is not there.
-        OSError: If there is no room, or nothing may be written there.
+        FileExistsError: If `target` exists and `overwrite` is False, or `target` is a file.
+        FileNotFoundError: If the folder that contains `target` does not exist.
+        OSError: If the disk is full or the place is not writable; the message names `target`.
     """
-    with _beside(target, overwrite) as temporary:
-        if os.path.lexists(target) and not target.is_dir():
-            raise FileExistsError(f"{target} is a file: choose another name for the folder.")
+    if os.path.lexists(target) and not target.is_dir():
+        raise FileExistsError(f"{target} is a file: choose another name for the folder.")
+    with _temporary_path(target, overwrite) as temporary:
         temporary.mkdir()
         yield temporary
-        _sync_tree(temporary)
-        _put(temporary, target)
+        for folder, _, names in os.walk(temporary):
+            for path in (*(Path(folder, name) for name in names), Path(folder)):
+                _fsync(path)
+        _swap_folders(temporary, target)
 
 
 def is_temporary(name: str) -> bool:
-    """Tell whether a file or folder has the name of something that a killed process has not finished."""
-    return LEFTOVER.fullmatch(name) is not None
+    """Return whether a file or folder has a temporary name of `atomic_write` or `atomic_write_folder`."""
+    return TEMPORARY.fullmatch(name) is not None
 
 
 def remove_temporary(folder: Path) -> None:
-    """Remove what a killed process left half written in a folder; nobody else may be writing there."""
+    """Remove what killed processes left in `folder`; no other process may be writing there."""
     for path in list(folder.iterdir()):
-        if match := LEFTOVER.fullmatch(path.name):
-            lost = match["kind"] == "old" and not os.path.lexists(folder / match["name"])
-            path.rename(folder / match["name"]) if lost else _remove(path)
+        if match := TEMPORARY.fullmatch(path.name):
+            target = folder / match["name"]
+            if match["kind"] == "old" and not os.path.lexists(target):
+                path.rename(target)
+            else:
+                _remove(path)
 
 
 @contextmanager
-def _beside(target: Path, overwrite: bool) -> Iterator[Path]:
-    """Yield a free name beside the target; whatever has it in the end is removed."""
+def _temporary_path(target: Path, overwrite: bool) -> Iterator[Path]:
+    """Yield an unused name beside `target`, and remove whatever has it at the end."""
     if not target.parent.is_dir():
-        raise FileNotFoundError(
-            f"There is no folder {target.parent} to write {target.name} into: make it first."
-        )
+        raise FileNotFoundError(f"Cannot write {target.name}: the folder {target.parent} does not exist.")
     if os.path.lexists(target) and not overwrite:
-        raise FileExistsError(
-            f"{target} is there already: choose another name, or allow it to be overwritten."
-        )
+        raise FileExistsError(f"{target} exists already: choose another name, or allow it to be overwritten.")
     temporary = target.with_name(f".{target.name}.{secrets.token_hex(8)}.tmp")
     try:
-        with _telling(target, temporary):
-            yield temporary
-            _sync(target.parent)
+        yield temporary
+        _fsync(target.parent)
+    except OSError as error:
+        if error.errno is None or not (
+            error.errno in DISK_FULL or str(error.filename).startswith(str(temporary))
+        ):
+            raise
+        remedy = "free some space or write elsewhere" if error.errno in DISK_FULL else "write elsewhere"
+        text = f"{os.strerror(error.errno)}; nothing was changed, so {remedy}"
+        raise OSError(error.errno, text, str(target)) from error
     finally:
         _remove(temporary)
 
 
-@contextmanager
-def _telling(target: Path, temporary: Path) -> Iterator[None]:
-    """Turn the faults of a disk into a sentence about the target, whose temporary name nobody knows."""
-    try:
-        yield
-    except OSError as error:
-        code, own = error.errno, str(error.filename).startswith(str(temporary))
-        if code is None or not (code in FULL or own):
-            raise
-        remedy = "free some room or write elsewhere" if code in FULL else "write elsewhere"
-        text = f"{os.strerror(code)}; nothing was changed, so {remedy}"
-        raise OSError(code, text, str(target)) from error
-
-
-def _sync(path: Path, flags: int = os.O_RDONLY) -> None:
-    """Make sure that a file, or the names in a folder, are on the disk; for folders Windows offers no way."""
-    if os.name != "posix" and flags == os.O_RDONLY:
+def _fsync(path: Path) -> None:
+    """Flush a file, or the names in a folder, to the disk; Windows cannot do this for folders."""
+    if os.name != "posix" and path.is_dir():
         return
-    number = os.open(path, flags)
+    descriptor = os.open(path, os.O_RDONLY if os.name == "posix" else os.O_RDWR)
     try:
-        os.fsync(number)
+        os.fsync(descriptor)
     finally:
-        os.close(number)
+        os.close(descriptor)
 
 
-def _sync_tree(folder: Path) -> None:
-    for place, _, names in os.walk(folder):
-        for name in names:
-            _sync(Path(place, name), os.O_RDWR)
-        _sync(Path(place))
-
-
-def _put(temporary: Path, target: Path) -> None:
-    """Give a folder the name of another, which gets the temporary one."""
+def _swap_folders(new: Path, target: Path) -> None:
+    """Rename `new` to `target`, and remove the folder that had this name."""
     if not os.path.lexists(target):
-        temporary.rename(target)
-    elif not _exchange(temporary, target):
-        old = temporary.with_suffix(".old")
-        target.rename(old)
-        try:
-            temporary.rename(target)
-        except BaseException:
-            old.rename(target)
-            raise
-        old.rename(temporary)
-
-
-def _exchange(first: Path, second: Path) -> bool:
-    """Exchange two names in one step; tells whether the system can."""
-    rename = getattr(ctypes.CDLL(None), "renameat2", None) if os.name == "posix" else None
-    return rename is not None and rename(HERE, os.fsencode(first), HERE, os.fsencode(second), EXCHANGE) == 0
+        new.rename(target)
+        return
+    old = new.with_suffix(".old")
+    target.rename(old)
+    try:
+        new.rename(target)
+    except BaseException:
+        old.rename(target)
+        raise
+    _remove(old)
 
 
 def _remove(path: Path) -> None:

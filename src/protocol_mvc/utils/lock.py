@@ -1,109 +1,63 @@
-"""One writer at a time: the lock of a folder, which the system frees when the process that has it is gone."""
+"""Allow one writer per folder."""
 
 import os
 import socket
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from filelock import FileLock, Timeout
+
 from protocol_mvc.exceptions import RunLockedError
 from protocol_mvc.utils.files import is_temporary, remove_temporary
 
-NAME = ".lock"
-FAR = 2**20  # Windows locks bytes, here one behind all that is written, so that others can read
-FLAGS = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)  # a link could lead to a file of somebody
+LOCK_NAME = ".lock"
 
 
 def is_lock_file(name: str) -> bool:
-    """Tell whether a file in a folder is the lock, or something that a killed process has not finished."""
-    return name == NAME or is_temporary(name)
+    """Return whether a file in a folder is the lock file, or was left unfinished by a killed process."""
+    return name == LOCK_NAME or is_temporary(name)
 
 
 @contextmanager
 def lock_folder(folder: Path) -> Iterator[None]:
-    """Hold a folder, which is made if it is not there, against all others that would hold it.
+    """Hold the lock of `folder`, which is created if necessary; the system frees it if the process dies.
 
-    What a process that was killed left half written in it is removed first. Where a file system knows no
-    locks, nothing is refused.
+    Unfinished files of killed processes in the folder are removed first. A new folder that stays empty is
+    removed at the end.
 
     Raises:
-        FolderInUseError: If another process, or this one, holds the folder.
-        OSError: If the folder cannot be made or written.
+        RunLockedError: If another process, or this one, holds the lock.
+        OSError: If the folder cannot be created or written.
     """
-    made = [place for place in (folder, *folder.parents) if not place.exists()]
-    number = _acquire(folder)
+    is_new = not folder.exists()
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / LOCK_NAME
+    lock = FileLock(path)
     try:
+        lock.acquire(blocking=False)
+    except Timeout:
+        raise RunLockedError(
+            f"Folder {folder} is being written by {_holder(path)}: wait until it has finished, or choose "
+            "another folder."
+        ) from None
+    try:
+        with suppress(OSError):  # the holder's name is only for messages
+            path.write_text(f"{os.getpid()} {socket.gethostname()}\n")
         remove_temporary(folder)
         yield
     finally:
-        with suppress(OSError):  # Windows keeps a file that is open; it does no harm
-            (folder / NAME).unlink()
-        os.close(number)
-        _remove_empty(made)
+        with suppress(OSError):  # Windows cannot delete an open file
+            path.unlink()
+        lock.release()
+        if is_new:
+            with suppress(OSError):
+                folder.rmdir()
 
 
-def _remove_empty(folders: list[Path]) -> None:
-    with suppress(OSError):  # the first that holds something stays, and so do those above it
-        for folder in folders:
-            folder.rmdir()
-
-
-def _acquire(folder: Path) -> int:
-    """Return the open lock file of a folder."""
-    path = folder / NAME
-    while True:
-        folder.mkdir(parents=True, exist_ok=True)
-        number = os.open(path, FLAGS, 0o644)
-        try:
-            if not _claim(number):
-                raise RunLockedError(_refusal(folder, number))
-            if _is_current(number, path):
-                _sign(number)
-                return number
-        except BaseException:
-            os.close(number)
-            raise
-        os.close(number)  # its former holder has removed it meanwhile
-
-
-def _claim(number: int) -> bool:
-    """Take the lock of an open file, if nobody has it."""
-    try:
-        if sys.platform == "win32":
-            import msvcrt
-
-            os.lseek(number, FAR, os.SEEK_SET)
-            msvcrt.locking(number, msvcrt.LK_NBLCK, 1)
-        else:
-            import fcntl
-
-            fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except (BlockingIOError, PermissionError):
-        return False
-    except (OSError, ImportError):  # no locks here: they guard against accidents only, so go on
-        return True
-    return True
-
-
-def _is_current(number: int, path: Path) -> bool:
-    """Tell whether an open file is still the one of that name."""
-    try:
-        return os.path.samestat(os.fstat(number), os.stat(path))
-    except FileNotFoundError:
-        return False
-
-
-def _sign(number: int) -> None:
-    """Tell others who it is; a lock without a name, on a full disk, is still a lock."""
-    with suppress(OSError):
-        os.ftruncate(number, 0)
-        os.lseek(number, 0, os.SEEK_SET)
-        os.write(number, f"{os.getpid()} {socket.gethostname()}\n".encode())
-
-
-def _refusal(folder: Path, number: int) -> str:
-    os.lseek(number, 0, os.SEEK_SET)
-    pid, _, host = os.read(number, 300).decode(errors="replace").strip().partition(" ")
-    holder = f"process {pid} on {host}" if pid.isdigit() and host.isprintable() else "another process"
-    return f"Folder {folder} is being written by {holder}: wait until that is done, or choose another folder."
+def _holder(path: Path) -> str:
+    with suppress(OSError, UnicodeDecodeError):
+        match path.read_text().split():
+            case [pid, host] if pid.isdigit() and host.isprintable():
+                return f"process {pid} on {host}"
+    return "another process"

@@ -1,17 +1,16 @@
-"""Values and names of strangers in messages: one printable line each, and not too long."""
+"""Format untrusted values for messages."""
 
 
-def short_repr(value: object, most: int = 60) -> str:
-    """Return a value as it is written in Python, cut after so many characters."""
-    try:
-        text = repr(value)
-    except (ValueError, RecursionError):  # whole numbers of thousands of digits, and lists without a bottom
-        text = f"a huge {type(value).__name__}"
-    return sanitize(text, most)
+def short_repr(value: object, max_length: int = 60) -> str:
+    """Return `repr(value)` on one line, cut to `max_length` characters."""
+    return sanitize(repr(value), max_length)
 
 
-def sanitize(text: str, most: int = 800) -> str:
-    """Return a text on one line, cut after so many characters, in which nothing can command a terminal."""
-    plain = " ".join(text[: 2 * most].split())
-    shown = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in plain)
-    return shown if len(shown) <= most else f"{shown[:most]}..."
+def sanitize(text: str, max_length: int = 800) -> str:
+    """Return `text` on one line without control characters, cut to `max_length` characters.
+
+    Names inside a data file are untrusted: escape sequences in them could change the user's terminal.
+    """
+    line = " ".join(text[: 2 * max_length].split())
+    printable = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in line)
+    return printable if len(printable) <= max_length else f"{printable[:max_length]}..."

@@ -19,7 +19,7 @@ from protocol_mvc.partition import codebook, consensus, view_matching
 from protocol_mvc.training.loop import train
 from protocol_mvc.training.stage import Step
 from protocol_mvc.transport import PotLabels
-from protocol_mvc.utils.runtime import draw_seed
+from protocol_mvc.utils.random import draw_seed
 
 VIEWS, _ = blobs()
 TWINS = twins()

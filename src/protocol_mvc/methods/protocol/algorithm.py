@@ -40,7 +40,7 @@ from protocol_mvc.partition.view_matching import group_information, shared_infor
 from protocol_mvc.training.stage import SKIP, Losses, Optimizer, Sampling, Signal, Stage
 from protocol_mvc.transport import PotLabels
 from protocol_mvc.utils.distributed import broadcast
-from protocol_mvc.utils.runtime import draw_seed
+from protocol_mvc.utils.random import draw_seed
 
 MAX_ABS_VALUE = 1e15  # larger inputs overflow when squared; training then raises DivergenceError
 

@@ -24,7 +24,7 @@ from protocol_mvc.partition.consensus import consensus_partition, same_partition
 from protocol_mvc.training.stage import SKIP, STOP, Signal
 from protocol_mvc.transport import PotLabels, Transport, mass_schedule, pot_labels, solve
 from protocol_mvc.utils.distributed import all_reduce_sum, broadcast, local_shard
-from protocol_mvc.utils.runtime import draw_seed
+from protocol_mvc.utils.random import draw_seed
 
 if TYPE_CHECKING:
     from protocol_mvc.methods.protocol.algorithm import Protocol

@@ -1,0 +1,41 @@
+"""Torch devices, and the environment of a fit."""
+
+import platform
+from importlib.metadata import version
+
+import torch
+
+from protocol_mvc.utils.text import sanitize, short_repr
+
+
+def resolve_device(device: str | torch.device) -> torch.device:
+    """Return the torch device; "auto" prefers cuda, then mps, then cpu.
+
+    Raises:
+        ValueError: If this machine has no such device.
+    """
+    if isinstance(device, str) and device == "auto":
+        if torch.cuda.is_available():
+            return torch.device("cuda")
+        return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
+    try:
+        found = torch.empty(0, device=device).device
+        if found.type == "meta":
+            raise TypeError("it stores no values")
+    except (RuntimeError, AssertionError, TypeError, ValueError) as error:
+        reason = sanitize(str(error).partition(". ")[0].partition("\n")[0], 200)
+        raise ValueError(f"device {short_repr(device)} cannot be used on this machine: {reason}") from error
+    return found
+
+
+def environment(device: torch.device) -> dict[str, str]:
+    """Return versions, platform, device and threads: what a result depends on besides data and parameters."""
+    packages = ("protocol_mvc", "torch", "numpy", "scipy", "scikit-learn")
+    return {
+        **{name: version(name) for name in packages},
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "processor": platform.machine(),
+        "device": str(device),
+        "threads": str(torch.get_num_threads()),
+    }

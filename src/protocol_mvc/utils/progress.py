@@ -1,0 +1,27 @@
+"""A progress bar on the terminal."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Protocol
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+
+class Advance(Protocol):
+    """A function that moves a progress bar."""
+
+    def __call__(self, text: str, steps: int = 1) -> None:
+        """Move by `steps` and show `text`."""
+
+
+@contextmanager
+def progress_bar(total: int, *, visible: bool) -> Iterator[Advance]:
+    """Yield a function that moves a bar on stderr; nothing is printed if stderr is not a terminal."""
+    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
+    console = Console(file=sys.stderr)
+    disable = not (visible and console.is_terminal)
+    with Progress(*columns, console=console, transient=True, disable=disable) as bar:
+        task = bar.add_task("starting", total=total)
+        yield lambda text, steps=1: bar.update(task, advance=steps, description=text)
