@@ -150,7 +150,7 @@ def test_all_processes_have_the_same(both: Any):
 
 
 @pytest.mark.parametrize("what", ["sums", "blocks", "profile"])
-def test_what_is_added_up_or_put_together_is_exact(both: Any, what: str):
+def test_sums_blocks_and_profiles_are_exact(both: Any, what: str):
     single, (first, _) = both
     torch.testing.assert_close(first[what], single[what], rtol=0, atol=0)
 
@@ -182,7 +182,7 @@ def refused(call: Callable[[], Any]) -> str:
     return str(caught.value)
 
 
-def in_company(folder: str) -> dict[str, Any]:
+def in_group(folder: str) -> dict[str, Any]:
     """What is refused in a group, and what every process does for itself."""
     rank = distributed.rank()
     model, other = PROTOCOL(3, config=TINY, random_state=0), [view + rank for view in VIEWS]
@@ -201,18 +201,17 @@ def test_what_cannot_be_shared_is_refused_by_all(tmp_path: Path):
     mflvc = MFLVC(3, config=small_config("mflvc"), random_state=0).fit(VIEWS)
     mflvc.save(tmp_path / "mflvc")
     PROTOCOL(3, config=TINY, random_state=0).fit(VIEWS, checkpoint_dir=tmp_path / "checkpoint0")
-    one, other = in_processes(partial(in_company, str(tmp_path)), tmp_path)
+    one, other = in_processes(partial(in_group, str(tmp_path)), tmp_path)
     torch.testing.assert_close(one.pop("labels"), other.pop("labels"), rtol=0, atol=0)
     assert one == other
-    advice = "give all of them the same, on a shared disk."
-    assert one == {
-        "data": f"the processes have different data: {advice}",
-        "checkpoints": f"the processes have different checkpoints: {advice}",
-        "batches": "2 processes cannot share batches of 3 samples: start fewer processes, or raise "
-        "batch_size.",
-        "method": "MFLVC is trained by one process, not by 2: PROTOCOL can share work.",
-        "same": "a",
-    }
+    assert one["same"] == "a"
+    for what, culprit in {
+        "data": "data",
+        "checkpoints": "checkpoints",
+        "batches": "3",
+        "method": "MFLVC",
+    }.items():
+        assert culprit in one[what]
 
 
 def test_a_process_of_a_launch_that_joins_no_group_works_alone(monkeypatch: pytest.MonkeyPatch):

@@ -1,4 +1,4 @@
-"""A folder has one writer; the second gets an error that names the first, and a dead process holds no lock."""
+"""A folder has one writer; a second one gets an error, and a dead process holds no lock."""
 
 import os
 import signal

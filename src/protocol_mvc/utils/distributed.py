@@ -65,9 +65,9 @@ def process_group(device: str | torch.device) -> Iterator[None]:
 def _rendezvous() -> dict[str, Any]:
     """Return the arguments of `init_process_group` that let a restarted single-node job find its processes.
 
-    The store of torchrun still holds the addresses of the processes that died, and new processes would wait for
-    them. The restart count as a prefix separates them; nodes of a multi-node job may count differently, so those
-    use torch's default.
+    The store of torchrun still holds the addresses of the processes that died, and new processes would wait
+    for them. The restart count as a prefix separates them. Nodes of a multi-node job may count differently,
+    so those use torch's default.
     """
     if os.environ.get("GROUP_WORLD_SIZE") != "1":
         return {}
@@ -133,8 +133,8 @@ def broadcast(x: Tensor) -> Tensor:
 def all_gather(x: Tensor) -> Tensor:
     """Return the rows of all processes in rank order; their numbers of rows may differ.
 
-    Every process then computes the same loss of all rows. The backward pass sums the gradients of the local rows
-    over the processes; averaging by DistributedDataParallel then gives the gradient of that one loss.
+    Every process then computes the same loss of all rows. The backward pass sums the gradients of the local
+    rows over the processes; averaging by DistributedDataParallel then gives the gradient of that one loss.
     """
     if world_size() == 1:
         return x

@@ -1,8 +1,8 @@
 """Atomic replacement of files and folders.
 
-Data are written under a temporary name beside the target, flushed to the disk and then renamed, so that after a
-crash the target is the old or the new one. A folder is replaced by two renames; if a process is killed between
-them, `remove_temporary` puts the old folder back.
+Data are written under a temporary name beside the target, flushed to the disk and then renamed, so that after
+a crash the target is the old or the new one. A folder is replaced by two renames; if a process is killed
+between them, `remove_temporary` puts the old folder back.
 """
 
 import errno
