@@ -7,7 +7,6 @@ import subprocess
 import sys
 
 import pytest
-from tests.cli.running import QUICKLY, refusal, run, save
 
 from protocol_mvc.exceptions import RunLockedError
 from protocol_mvc.utils.lock import is_lock_file, lock_folder
@@ -90,17 +89,3 @@ def test_a_link_is_not_followed(tmp_path):
     with pytest.raises(OSError, match=r"\.lock"), lock_folder(tmp_path / "run"):
         pass
     assert (tmp_path / "precious").read_text() == "old"
-
-
-def test_two_fits_do_not_write_one_run(tmp_path, holder):
-    data = save(tmp_path / "views.npz")
-    (tmp_path / "run").mkdir()
-    (tmp_path / ".lock").rename(tmp_path / "run" / ".lock")
-    words = ("fit", data, "-k", 3, "-o", tmp_path / "run", *QUICKLY)
-    assert f"is being written by process {holder.pid} on elsewhere" in refusal(run(*words), 3)
-    holder.kill()
-    holder.wait()
-    (tmp_path / "run" / ".labels.csv.0123456789abcdef.tmp").write_text("half")
-    result = run(*words)
-    assert result.exit_code == 0, result.output
-    assert sorted(path.name for path in (tmp_path / "run").iterdir()) == ["labels.csv", "model", "run.json"]
