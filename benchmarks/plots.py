@@ -23,7 +23,7 @@ def draw_convergence(records: Sequence[Record], path: Path) -> None:
             values = [epoch[name] for epoch in record["curve"]]
             label = f"{name.upper() if axes is above else name}, seed {record['seed']}"
             axes.plot(range(1, len(values) + 1), values, style, label=label)
-    mark_stages(above, [epoch["stage"] for epoch in records[0]["curve"]], first=1)
+    mark_stages(above, [epoch["stage"] for epoch in records[0]["curve"]], first_epoch=1)
     above.set(ylabel="score", ylim=(0, 1))
     below.set(xlabel="epoch", ylabel="loss", yscale="symlog")
     for axes in (above, below):

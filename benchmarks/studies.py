@@ -22,7 +22,7 @@ from protocol_mvc.methods.protocol.algorithm import Protocol
 from protocol_mvc.methods.protocol.config import ProtocolConfig
 from protocol_mvc.nn.seeded import build
 from protocol_mvc.partition.consensus import simplified_silhouette
-from protocol_mvc.report.figures import tsne_embedding
+from protocol_mvc.report.charts import tsne_embedding
 from protocol_mvc.training.loop import train
 from protocol_mvc.training.stage import Callback, EpochRecord
 from protocol_mvc.utils.config import make_config

@@ -88,4 +88,4 @@ write_anndata(out / "cells.h5mu", out / "clustered.h5mu", *results, {"seed": mod
 print(mudata.read(out / "clustered.h5mu").obs[["cell_type", "protocol_mvc", "protocol_mvc_confidence"]])
 
 # 5. One page to look at and to pass on.
-print("report:", write_report(model, cells, out / "report.html", truth=kind, source=out / "cells.h5mu"))
+print("report:", write_report(model, cells, out / "report.html", labels_true=kind, source=out / "cells.h5mu"))

@@ -51,4 +51,7 @@ for name, hits, size in zip(range(10), *matched_counts(digit, model.labels_)[:2]
 
 # 5. One page to look at and to pass on.
 out.mkdir(parents=True, exist_ok=True)
-print("report:", write_report(model, views, out / "report.html", truth=digit, source="hdigit at ratio 0.1"))
+print(
+    "report:",
+    write_report(model, views, out / "report.html", labels_true=digit, source="hdigit at ratio 0.1"),
+)

@@ -81,4 +81,4 @@ _, new_text, new_topic = simulate(SIZES, seed=2)
 show("text only", new_topic, PROTOCOL.load(out / "model").predict({"text": new_text}))
 
 # 6. One page to look at and to pass on.
-print("report:", write_report(model, views, out / "report.html", truth=[TOPICS[t] for t in topic]))
+print("report:", write_report(model, views, out / "report.html", labels_true=[TOPICS[t] for t in topic]))

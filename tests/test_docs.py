@@ -26,7 +26,7 @@ from protocol_mvc.evaluation.metrics import clustering_accuracy
 from protocol_mvc.evaluation.stability import DISSOLVED_JACCARD
 from protocol_mvc.methods.protocol.config import PRESETS
 from protocol_mvc.partition import consensus
-from protocol_mvc.report import facts, scatter, tables
+from protocol_mvc.report import charts, facts, tables
 from protocol_mvc.transport import solver
 
 ROOT = Path(__file__).parents[1]
@@ -157,10 +157,10 @@ def test_the_guide_states_the_limits_that_hold_and_knows_every_part_of_the_repor
     for sentence in (
         f"clusters of fewer than {consensus.MIN_CLUSTER_SIZE} samples",
         f"below {DISSOLVED_JACCARD} it does not come back",
-        f"if more than {100 * facts.UNCERTAIN:.0f} % of the samples",
-        f"at most {scatter.MOST_POINTS:,} points",
-        f"the {tables.MOST_DOUBTS} samples in greatest doubt",
-        f"a mean below {facts.DOUBTFUL}, or most of it below {facts.UNSURE}",
+        f"more than {100 * facts.MAX_PRIOR_DIFFERENCE:.0f} % of the samples",
+        f"at most {charts.MAX_POINTS:,} points",
+        f"the {tables.N_LEAST_CONFIDENT} samples of lowest confidence",
+        f"a mean below {facts.LOW_MEAN_CONFIDENCE}, or most of it below {facts.LOW_CONFIDENCE}",
         f"neighbour graphs ({consensus.MAX_SAMPLES} samples)",
         f"`most_steps={PRESETS['default'].most_steps}`",
     ):

@@ -33,7 +33,7 @@ def test_demo_prints_tables_and_draws_a_picture(small, tmp_path):
     result = run("demo", "--picture", picture)
     assert result.exit_code == 0
     assert {"PROTOCOL", "K-means, all views", "K-means, best view"} <= set(cells(result.stdout))
-    assert {"perceived", "labelled", "true"} <= set(cells(result.stdout))
+    assert {"estimated prior", "clusters", "ground truth"} <= set(cells(result.stdout))
     assert "90 digits" in result.stderr
     assert "Picture" in result.stderr
     assert "Picture" not in result.stdout

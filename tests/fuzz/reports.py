@@ -14,7 +14,7 @@ from tests.io.temporary import folder
 from protocol_mvc import PROTOCOL
 from protocol_mvc.report import write_report
 
-VIEWS, TRUTH = blobs((12, 6, 4))
+VIEWS, LABELS_TRUE = blobs((12, 6, 4))
 PARTS = [
     "<script>alert(1)</script>",
     "</script>",
@@ -45,7 +45,7 @@ cases = st.fixed_dictionaries(
     {
         "views": st.lists(names, min_size=2, max_size=2, unique=True),
         "id": names,
-        "truth": names,
+        "label": names,
         "source": names,
         "command": names,
     }
@@ -77,13 +77,13 @@ def shape(case: dict[str, Any]) -> list[tuple[str, ...]]:
     model = copy(_fitted())
     model.view_names_in_ = tuple(case["views"])
     model._columns = dict.fromkeys(case["views"])
-    model.sample_ids_ = np.array([f"{i}{case['id']}" for i in range(len(TRUTH))], dtype=object)
+    model.sample_ids_ = np.array([f"{i}{case['id']}" for i in range(len(LABELS_TRUE))], dtype=object)
     X = dict(zip(case["views"], VIEWS, strict=True))
-    truth = [f"{t}{case['truth']}" for t in TRUTH]
+    labels_true = [f"{y}{case['label']}" for y in LABELS_TRUE]
     with folder() as place:
-        given = {"truth": truth, "source": case["source"], "command": case["command"]}
+        given = {"labels_true": labels_true, "source": case["source"], "command": case["command"]}
         path, refused = outcome(
-            lambda: write_report(model, X, place / "r.html", ids=model.sample_ids_, **given)
+            lambda: write_report(model, X, place / "r.html", sample_ids=model.sample_ids_, **given)
         )
         assert refused is None, refused
         return Shape(path.read_text("utf-8")).found
@@ -92,7 +92,7 @@ def shape(case: dict[str, Any]) -> list[tuple[str, ...]]:
 @cache
 def plain_shape() -> list[tuple[str, ...]]:
     """The shape of the page about data of plain names."""
-    return shape({"views": ["a", "b"], "id": "s", "truth": "t", "source": "data", "command": "fit"})
+    return shape({"views": ["a", "b"], "id": "s", "label": "t", "source": "data", "command": "fit"})
 
 
 def check(case: dict[str, Any]) -> None:

@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 from tests.examples import blobs, tiny, with_gaps
 from tests.report.chromium import Chromium
-from tests.report.made import EVIL
+from tests.report.factories import EVIL, make_stability
 
-from protocol_mvc import Stability
 from protocol_mvc.report import write_report
 
 pytestmark = pytest.mark.browser
@@ -29,27 +28,35 @@ DRAWN = """(() => {
 
 @pytest.fixture(scope="module")
 def report(tmp_path_factory) -> Path:
-    views, truth = blobs((60, 40, 25, 15, 9, 6), (5, 4), noise=0.4)
+    views, labels_true = blobs((60, 40, 25, 15, 9, 6), (5, 4), noise=0.4)
     gaps = with_gaps(views)
     X = {"shape": gaps[0], EVIL: gaps[1]}
-    model = tiny(6).set_params(config__reconstruct_length=40, config__rebalance_length=30).fit(X)
-    stable = Stability(np.linspace(1, 0.4, 6), np.ones(155), [])
+    epochs = {"config__schedule__n_epochs_reconstruct": 40, "config__schedule__n_epochs_rebalance": 30}
+    model = tiny(6).set_params(**epochs).fit(X)
+    stability = make_stability(np.linspace(1, 0.4, 6).tolist(), 155)
     ids = [f"sample {i} {EVIL}" for i in range(155)]
     path = tmp_path_factory.mktemp("report") / "report.html"
     return write_report(
-        model, X, path, truth=truth, ids=ids, stability=stable, command=f"fit {EVIL}", source="data.npz"
+        model,
+        X,
+        path,
+        labels_true=labels_true,
+        sample_ids=ids,
+        stability=stability,
+        command=f"fit {EVIL}",
+        source="data.npz",
     )
 
 
 @pytest.fixture(scope="module")
 def long_names(tmp_path_factory) -> Path:
     """A report in which nothing that has a name has a short one."""
-    views, truth = blobs((60, 20, 9))
+    views, labels_true = blobs((60, 20, 9))
     X = {f"{'view_without_a_blank_' * 9}{v}": x for v, x in enumerate(views)}
     path = tmp_path_factory.mktemp("report") / "long.html"
-    ids, classes = [f"{'path/' * 60}{i}" for i in range(89)], [f"{'class_' * 40}{t}" for t in truth]
+    ids, classes = [f"{'path/' * 60}{i}" for i in range(89)], [f"{'class_' * 40}{t}" for t in labels_true]
     given: dict[str, Any] = {"command": "x" * 999, "source": "folder/" * 99}
-    return write_report(tiny().fit(X), X, path, ids=ids, truth=classes, **given)
+    return write_report(tiny().fit(X), X, path, sample_ids=ids, labels_true=classes, **given)
 
 
 @pytest.fixture(scope="module")
@@ -124,13 +131,13 @@ def test_pointing_at_a_sample_tells_its_id_cluster_and_confidence(page, i: int):
 
 def test_colours_can_be_switched(page):
     seen = [page.run(DRAWN)]
-    for name in ("confidence", "kind"):
-        page.click(f"[data-colour='{name}']")
-        assert pressed(page, f"[data-colour={name}]") == "true"
-        assert pressed(page, "[data-colour=cluster]") == "false"
+    for name in ("confidence", "viewSet"):
+        page.click(f"[data-color='{name}']")
+        assert pressed(page, f"[data-color={name}]") == "true"
+        assert pressed(page, "[data-color=cluster]") == "false"
         assert page.run(f"document.querySelector('[data-key={name}]').hidden") is False
         seen.append(page.run(DRAWN))
-    page.click("[data-colour='cluster']")
+    page.click("[data-color='cluster']")
     assert len(set(seen)) == 3
     assert page.run(DRAWN) == seen[0]
 
@@ -183,7 +190,7 @@ def test_a_sample_can_be_found_by_name(page):
     assert "True class" in told
     page.run("document.querySelector('#sample').value = 'nobody'")
     page.click("#find button")
-    assert "No sample on the map is called nobody" in page.text("#status")
+    assert "No sample on the map" in page.text("#status")
 
 
 def test_the_histogram_of_one_cluster(page):

@@ -1,60 +1,19 @@
-"""Tables say what the records say; the picture is drawn for any fit."""
+"""The figure can be drawn for any fit."""
 
-import numpy as np
 import pytest
 from matplotlib.figure import Figure
-from rich.console import Console
-from tests.examples import TINY, blobs, tiny
+from tests.examples import blobs, tiny
 
-from protocol_mvc.report.figures import (
-    COLUMNS,
-    can_draw,
-    draw_fit,
-    mark_stages,
-    score_table,
-    size_table,
-    tsne_embedding,
-)
+from protocol_mvc.report.figures import can_draw, draw_fit, mark_stages
 
-VIEWS, TRUTH = blobs()
-
-
-def text(table) -> str:
-    console = Console(width=200)
-    with console.capture() as capture:
-        console.print(table)
-    return capture.get()
-
-
-def test_scores_have_a_row_for_each_method():
-    scores = {
-        "a": dict.fromkeys(COLUMNS, 0.25) | {"seconds": 2.0},
-        "b": dict.fromkeys(COLUMNS, 0.5) | {"seconds": 1},
-    }
-    lines = [line.split() for line in text(score_table(scores, "Scores")).splitlines()]
-    assert ["a", *["0.250"] * len(COLUMNS), "2.0"] in lines
-    assert ["b", *["0.500"] * len(COLUMNS), "1.0"] in lines
-
-
-def test_sizes_are_shown_from_the_largest():
-    table = size_table(iter([1.6, 88.4]), iter([3, 87]), iter([5, 85]))
-    rows = [line for line in text(table).splitlines() if line.startswith("│")]
-    numbers = [[int(word) for word in row.split() if word.isdigit()] for row in rows]
-    assert numbers == [[88, 2], [87, 3], [85, 5]]
+VIEWS, LABELS_TRUE = blobs()
 
 
 @pytest.mark.parametrize("n", [5, 90])
 def test_a_fit_can_be_drawn(tmp_path, n: int):
     model = tiny(2).fit([x[:n] for x in VIEWS])
-    draw_fit(model, TRUTH[:n], tmp_path / "fit.png")
+    draw_fit(model, LABELS_TRUE[:n], tmp_path / "fit.png")
     assert (tmp_path / "fit.png").read_bytes().startswith(b"\x89PNG")
-
-
-@pytest.mark.parametrize("n", [4, 90])
-def test_a_map_has_a_place_for_every_sample_and_the_seed_decides(n: int):
-    place = tsne_embedding(VIEWS[0][:n], seed=0)
-    assert place.shape == (n, 2)
-    np.testing.assert_array_equal(place, tsne_embedding(VIEWS[0][:n], seed=0))
 
 
 @pytest.mark.parametrize("first", [0, 1])
@@ -70,8 +29,8 @@ def test_stages_are_marked_where_they_begin(first: int):
 
 
 def test_a_loss_that_is_always_zero_can_be_drawn(tmp_path):
-    model = tiny(config=TINY.model_copy(update={"label_weight": 0.0})).fit(VIEWS)
-    draw_fit(model, TRUTH, tmp_path / "fit.png")
+    model = tiny().set_params(config__losses__pseudo_label_weight=0.0).fit(VIEWS)
+    draw_fit(model, LABELS_TRUE, tmp_path / "fit.png")
     assert (tmp_path / "fit.png").stat().st_size > 0
 
 

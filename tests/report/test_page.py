@@ -1,4 +1,4 @@
-"""One file that is whole, safe and short, for any model."""
+"""The page is complete, safe and small, for any model."""
 
 import json
 import os
@@ -12,20 +12,29 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.examples import TINY, blobs, tiny, with_gaps
-from tests.report.made import EVIL, sized
+from tests.report.factories import EVIL, facts_of_sizes, make_stability
 
-from protocol_mvc import Stability, as_views
-from protocol_mvc.report import page, scatter, write_report
+from protocol_mvc import as_views
+from protocol_mvc.report import charts, page, write_report
+from protocol_mvc.utils.config import update_config
 
-VIEWS, TRUTH = blobs()
+VIEWS, LABELS_TRUE = blobs()
 MODEL = tiny().fit(VIEWS)
-STABLE = Stability(np.array([0.9, 0.8, 0.3]), np.ones(90), [])
-UNTRAINED = TINY.model_copy(update={"reconstruct_length": 0, "align_length": 0, "rounds": 0})
+STABILITY = make_stability([0.9, 0.8, 0.3], 90)
+UNTRAINED = update_config(
+    TINY,
+    {
+        "schedule__n_epochs_reconstruct": 0,
+        "schedule__n_epochs_align": 0,
+        "schedule__n_rounds": 0,
+        "paired_views__n_epochs_reconstruct": 0,
+    },
+)
 VOID = {"meta", "link", "path", "rect", "line", "use", "stop", "polyline", "input", "br"}
 
 
 class Page(HTMLParser):
-    """What a page consists of; unbalanced tags are refused."""
+    """The elements, texts and data of a page; unbalanced tags are refused."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -65,34 +74,34 @@ def read(path: Path) -> Page:
 def full(tmp_path_factory) -> Path:
     """A report with everything in it."""
     path = tmp_path_factory.mktemp("report") / "full.html"
-    given: dict[str, Any] = {"command": f"do {EVIL}", "stability": STABLE, "source": EVIL}
+    given: dict[str, Any] = {"command": f"do {EVIL}", "stability": STABILITY, "source": EVIL}
     X = {EVIL: VIEWS[0], "plain": with_gaps(VIEWS)[1]}
-    ids, truth = [f"{i}{EVIL}" for i in range(90)], [f"{EVIL}{t}" for t in TRUTH]
-    return write_report(tiny().fit(X), X, path, truth=truth, ids=ids, **given)
+    ids, labels_true = [f"{i}{EVIL}" for i in range(90)], [f"{EVIL}{y}" for y in LABELS_TRUE]
+    return write_report(tiny().fit(X), X, path, labels_true=labels_true, sample_ids=ids, **given)
 
 
-def test_nothing_is_asked_of_the_network(full):
+def test_the_page_needs_no_network(full):
     found = read(full)
     assert all(link.startswith(("#", "data:,")) for name in ("href", "src") for link in found.all(name))
     assert not re.search(r"https?:|@import|url\((?!#)", full.read_text("utf-8"))
     assert "default-src 'none'" in found.all("content")[0]
 
 
-def test_names_of_the_data_are_only_text(full):
+def test_names_in_the_data_are_escaped(full):
     found = read(full)
     assert sum(tag == "script" for tag, _ in found.found) == 2
-    assert set(found.text["b"]) == {"Caution:"}
+    assert set(found.text["b"]) == {"Warning:"}
     assert "\u2028" not in "".join(found.text["script"])
     assert found.data()["points"]["id"][7] == f"7{EVIL}"
-    assert found.data()["classes"][0] == f"{EVIL}0"
+    assert found.data()["classNames"][0] == f"{EVIL}0"
     assert EVIL[:20] in "".join(found.text["th"])  # long names are cut in the middle
 
 
-def test_the_policy_names_the_very_script_and_style(full):
+def test_the_content_security_policy_has_the_hashes_of_script_and_style(full):
     found = read(full)
     policy = found.all("content")[0]
-    assert page._hash_of(found.text["script"][1]) in policy
-    assert page._hash_of("".join(found.text["style"])) in policy
+    assert page._csp_hash(found.text["script"][1]) in policy
+    assert page._csp_hash("".join(found.text["style"])) in policy
 
 
 def test_the_page_is_well_formed(full):
@@ -118,7 +127,7 @@ def test_every_sample_is_on_the_map(full):
 
 def test_what_is_not_given_is_not_shown(full, tmp_path):
     text = write_report(MODEL, VIEWS, tmp_path / "plain.html").read_text("utf-8")
-    for part in ('id="truth"', "Comes back", "<pre>"):
+    for part in ('id="ground-truth"', "Agreement of refits", "<pre>"):
         assert part in full.read_text("utf-8")
         assert part not in text
     assert "random_state was None" not in text
@@ -130,7 +139,7 @@ def test_the_same_call_writes_the_same_bytes_over_the_old_ones(tmp_path):
     assert write_report(MODEL, VIEWS, str(tmp_path / "b.html")).read_bytes() == first
 
 
-def test_a_model_without_its_embedding_makes_it_anew(tmp_path):
+def test_a_model_without_its_embedding_computes_it_again(tmp_path):
     model = copy(MODEL)
     del model.embedding_
     assert (
@@ -143,7 +152,8 @@ def test_a_loaded_model_has_the_same_report(tmp_path):
     MODEL.save(tmp_path / "model")
     loaded = type(MODEL).load(tmp_path / "model", device="cpu")
     found, known = (
-        read(write_report(model, VIEWS, tmp_path / "a.html", truth=TRUTH)) for model in (loaded, MODEL)
+        read(write_report(model, VIEWS, tmp_path / "a.html", labels_true=LABELS_TRUE))
+        for model in (loaded, MODEL)
     )
     assert found.data() == known.data()
     assert found.text["dd"] == known.text["dd"]
@@ -170,10 +180,12 @@ def test_any_fit_has_a_report(tmp_path, X, params):
 def big(n: int, k: int, monkeypatch) -> str:
     """The page of a fit to many samples, without the fit and without t-SNE."""
     rng = np.random.default_rng(0)
-    monkeypatch.setattr(scatter, "flat_map", lambda x, seed, steps: x[:, :2])
+    monkeypatch.setattr(charts, "tsne_embedding", lambda x, seed, max_iter: x[:, :2])
     sizes = np.sort(rng.multinomial(n, rng.dirichlet(np.ones(k))))[::-1]
     views, ids = as_views([np.ones((n, 5)), np.ones((n, 4))]), [f"sample-number-{i:08d}" for i in range(n)]
-    facts = sized(sizes.tolist(), views=views, ids=ids, truth=np.repeat(np.arange(k), sizes))
+    facts = facts_of_sizes(
+        sizes.tolist(), views=views, sample_ids=ids, labels_true=np.repeat(np.arange(k), sizes)
+    )
     monkeypatch.setattr(page, "_features", lambda model, facts, rows: rng.normal(size=(len(rows), 8)))
     return page.render(MODEL, facts, None)
 
@@ -183,12 +195,12 @@ def test_the_page_of_many_samples_is_small(monkeypatch, n: int, k: int):
     text = big(n, k, monkeypatch)
     assert len(text.encode()) < 1_500_000
     assert len(Page(text).data()["points"]["x"]) in range(9_500, 10_001)
-    assert ("Shown are" in text) == (n > 10_000)
+    assert (f"{n:,} samples, with at least" in text) == (n > 10_000)
 
 
-def test_half_a_surrogate_does_not_stop_the_writing(tmp_path):
+def test_lone_surrogates_are_written(tmp_path):
     ids = [f"\ud800{i}" for i in range(90)]
-    assert write_report(MODEL, VIEWS, tmp_path / "a.html", ids=ids).stat().st_size > 0
+    assert write_report(MODEL, VIEWS, tmp_path / "a.html", sample_ids=ids).stat().st_size > 0
 
 
 def test_a_failure_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch):
@@ -206,7 +218,7 @@ def test_a_failure_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch):
 
 
 def test_folders_are_neither_made_nor_replaced(tmp_path):
-    with pytest.raises(IsADirectoryError, match="is a folder"):
+    with pytest.raises(IsADirectoryError, match="folder"):
         write_report(MODEL, VIEWS, tmp_path)
-    with pytest.raises(FileNotFoundError, match="no folder"):
+    with pytest.raises(FileNotFoundError, match="folder"):
         write_report(MODEL, VIEWS, tmp_path / "none" / "report.html")

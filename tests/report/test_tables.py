@@ -1,55 +1,149 @@
-"""Rows hold what was counted, and bars stay within their column."""
+"""Every sample and cluster is counted once, and bars fit their column."""
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.report.made import made, sized
+from tests.report.factories import facts_of_sizes, make_facts, make_stability
 
 from protocol_mvc import Stability
-from protocol_mvc.report.tables import BINS, MOST_DOUBTS, cluster_rows, doubt_rows, histogram, view_rows
+from protocol_mvc.evaluation.metrics import all_scores
+from protocol_mvc.report.tables import (
+    MAX_TABLE_WIDTH,
+    N_BINS,
+    N_LEAST_CONFIDENT,
+    N_SHADES,
+    N_TYPICAL,
+    SCORES,
+    cluster_rows,
+    compare_with_labels,
+    confidence_histogram,
+    least_confident_rows,
+    rare_cluster_rows,
+    view_rows,
+)
 
-LABELS = st.lists(st.integers(0, 7), min_size=1, max_size=40)
+LABELS = st.lists(st.integers(0, 7), min_size=1, max_size=60)
 
 
 @given(LABELS)
 def test_every_cluster_has_a_row_and_the_longest_bar_is_full(labels):
-    rows = cluster_rows(made(labels, 8))
-    assert [row.number for row in rows] == list(range(8))
+    rows = cluster_rows(make_facts(labels, 8))
+    assert [row.cluster for row in rows] == list(range(8))
     assert sum(row.size for row in rows) == len(labels)
     assert sum(row.share for row in rows) == pytest.approx(1)
-    assert max(max(row.bar, row.mark) for row in rows) == pytest.approx(1)
+    assert max(max(row.share_bar, row.prior_bar) for row in rows) == pytest.approx(1)
     assert all((row.confidence is None) == (row.size == 0) for row in rows)
 
 
+@given(LABELS)
+def test_rare_clusters_or_else_the_smallest_third_smallest_first(labels):
+    facts = make_facts(labels, 8)
+    rows = rare_cluster_rows(facts, np.full((2, 8), 0.7))
+    assert [row.row.cluster for row in rows] == (facts.rare_clusters or facts.smallest_third)[::-1]
+    for row in rows:
+        members = {facts.sample_ids[i] for i in np.flatnonzero(facts.labels == row.row.cluster)}
+        assert set(row.typical_samples) <= members
+        assert len(row.typical_samples) == min(N_TYPICAL, row.row.size)
+        assert row.second_choice is None or facts.cluster_sizes[row.second_choice] > 0
+        assert 0 <= row.second_choice_share <= 1
+        assert row.is_warning == (row.row.cluster in facts.tiny_clusters)
+
+
+def test_the_best_view_of_rare_clusters():
+    auc = np.array([[0.9, 0.8, 0.7, np.nan], [0.5, 0.9, np.nan, np.nan]])
+    rows = rare_cluster_rows(facts_of_sizes([9, 7, 5, 1]), auc)
+    assert [(row.row.cluster, row.best_view, row.best_auc) for row in rows] == [(3, None, None)]
+    (row,) = rare_cluster_rows(facts_of_sizes([9, 7]), auc[:, :2])
+    assert (row.row.cluster, row.best_view, row.best_auc, row.view_auc) == (1, "view_1", 0.9, [0.8, 0.9])
+
+
+def test_typical_samples_have_the_highest_confidence():
+    confidence = np.r_[np.full(60, 0.9), 0.8, 0.99, 0.7, 0.9, 0.95]
+    facts = facts_of_sizes([60, 5], confidence=confidence, second_choice=np.zeros(65, dtype=np.int64))
+    (row,) = rare_cluster_rows(facts, np.full((2, 2), 0.9))
+    assert row.typical_samples == ["61", "64", "63"]
+    assert (row.second_choice, row.second_choice_share) == (0, 1.0)
+
+
 def test_views_by_hand():
-    first, second = view_rows(sized([3, 2]), np.array([[1.0, 0.5], [np.nan, np.nan]]))
-    assert (first.name, first.features, first.present, first.weight, first.chance) == (
-        "view_0",
-        2,
-        5,
-        0.6,
-        0.75,
-    )
-    assert second.chance is None
-    assert (first.bar, second.bar) == pytest.approx((1, 2 / 3))
+    first, second = view_rows(facts_of_sizes([3, 2]), np.array([[1.0, 0.5], [np.nan, np.nan]]))
+    found = (first.name, first.n_features, first.n_present, first.weight, first.mean_auc)
+    assert found == ("view_0", 2, 5, 0.6, 0.75)
+    assert second.mean_auc is None
+    assert (first.weight_bar, second.weight_bar) == pytest.approx((1, 2 / 3))
 
 
 @given(LABELS, st.integers(0, 99))
 def test_the_histogram_counts_every_sample_once(labels, seed):
-    sure = np.random.default_rng(seed).choice([0, 0.1, 0.5, 0.99, 1.0], len(labels))
-    facts = made(labels, 8, confidence=sure)
-    counts = np.array(histogram(facts))
-    assert counts.shape == (9, BINS)
-    np.testing.assert_array_equal(counts[1:].sum(1), facts.sizes)
+    confidence = np.random.default_rng(seed).choice([0, 0.1, 0.5, 0.99, 1.0], len(labels))
+    facts = make_facts(labels, 8, confidence=confidence)
+    counts = np.array(confidence_histogram(facts))
+    assert counts.shape == (9, N_BINS)
+    np.testing.assert_array_equal(counts[1:].sum(1), facts.cluster_sizes)
     np.testing.assert_array_equal(counts[1:].sum(0), counts[0])
-    assert counts[0, -1] == np.sum(sure >= 0.9)
+    assert counts[0, -1] == np.sum(confidence >= 0.9)
 
 
-def test_the_least_sure_are_listed_first():
-    stable = Stability(np.ones(2), np.linspace(0, 1, 60), [])
-    facts = sized([40, 20], confidence=np.linspace(1, 0.5, 60), stability=stable)
-    rows = doubt_rows(facts)
-    assert [row.id for row in rows] == [str(59 - i) for i in range(MOST_DOUBTS)]
-    assert (rows[0].cluster, rows[0].other, rows[0].stability) == (1, 0, 1.0)
-    assert doubt_rows(sized([2]))[0].stability is None
+def test_samples_of_lowest_confidence_come_first():
+    stability = Stability(np.ones(2), np.linspace(0, 1, 60), [])
+    facts = facts_of_sizes([40, 20], confidence=np.linspace(1, 0.5, 60), stability=stability)
+    rows = least_confident_rows(facts)
+    assert [row.sample_id for row in rows] == [str(59 - i) for i in range(N_LEAST_CONFIDENT)]
+    assert (rows[0].cluster, rows[0].second_choice, rows[0].agreement) == (1, 0, 1.0)
+    assert least_confident_rows(facts_of_sizes([2]))[0].agreement is None
+
+
+def test_empty_clusters_have_no_stability():
+    rows = cluster_rows(facts_of_sizes([5, 0], stability=make_stability([0.9, 0.0], 5)))
+    assert [row.jaccard for row in rows] == [0.9, None]
+
+
+def test_no_comparison_without_labels():
+    assert compare_with_labels(make_facts([0, 1])) is None
+
+
+@given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 3)), min_size=2, max_size=60))
+def test_every_sample_is_in_the_contingency_table_once(pairs):
+    labels, labels_true = np.array(pairs).T
+    found = compare_with_labels(make_facts(labels.tolist(), 6, labels_true=labels_true))
+    assert found is not None
+    table = np.array(found.contingency)
+    assert table.sum() == len(pairs)
+    assert sorted(found.clusters) == np.unique(labels).tolist()
+    for row, name in zip(table, [row.name for row in found.classes], strict=True):
+        for count, cluster in zip(row, found.clusters, strict=True):
+            assert count == np.sum((labels_true == int(name)) & (labels == cluster))
+    assert np.all(np.diff([row.size for row in found.classes]) <= 0)
+    assert all((row.cluster is None) == (row.recall == 0) for row in found.classes)
+    assert 0 <= np.min(found.shades) <= np.max(found.shades) < N_SHADES
+
+
+def test_comparison_by_hand():
+    labels_true = np.array(["b"] * 5 + ["a"] * 3 + ["c"])
+    found = compare_with_labels(make_facts([1, 1, 1, 0, 2, 0, 0, 0, 0], labels_true=labels_true))
+    assert found is not None
+    assert [tuple(row) for row in found.classes] == [
+        ("b", 5, 1, 0.6, [(0, 1), (2, 1)]),
+        ("a", 3, 0, 1.0, []),
+        ("c", 1, None, 0.0, [(0, 1)]),
+    ]
+    assert found.clusters == [1, 0, 2]
+    assert found.contingency == [[3, 1, 1], [0, 3, 0], [0, 1, 0]]
+    assert found.shades == [[6, 2, 2], [0, 9, 0], [0, 9, 0]]
+
+
+def test_all_scores_are_shown_and_described():
+    labels_true = np.array([0, 0, 1, 1])
+    found = compare_with_labels(make_facts([0, 0, 1, 1], labels_true=labels_true))
+    assert found is not None
+    assert SCORES.keys() == all_scores(labels_true, labels_true).keys()
+    assert {row.value for row in found.scores[: len(SCORES)]} == {1.0}
+    assert all(row.description for row in found.scores)
+
+
+def test_classes_without_a_cluster_and_a_table_too_wide_to_read():
+    found = compare_with_labels(make_facts([0] * 40 + [1], labels_true=np.arange(41)))
+    assert found is not None
+    assert found.contingency is None
+    assert sum(row.cluster is None for row in found.classes) == 39 > MAX_TABLE_WIDTH

@@ -10,7 +10,7 @@ import typer
 from protocol_mvc.cli.output import Console, Json, JsonDict, Quiet, table
 from protocol_mvc.evaluation import metrics
 from protocol_mvc.io.labels import KINDS, match_labels, read_labels
-from protocol_mvc.report.comparison import SCORES
+from protocol_mvc.report.tables import SCORES
 
 
 def evaluate(

@@ -40,7 +40,7 @@ from protocol_mvc.exceptions import (
 )
 from protocol_mvc.io.write import ANNOTATED
 from protocol_mvc.report.facts import Facts, collect_facts
-from protocol_mvc.report.verdict import verdict
+from protocol_mvc.report.text import findings
 from protocol_mvc.utils.distributed import is_main_process, is_restarted, process_group
 from protocol_mvc.utils.lock import lock_folder
 from protocol_mvc.utils.device import resolve_device
@@ -194,14 +194,14 @@ def _circumstances(
 
 
 def _findings(model: MultiViewClusterer, facts: Facts, truth: Any) -> JsonDict:
-    clusters = zip(facts.sizes, facts.mean_confidence, facts.prior, strict=True)
+    clusters = zip(facts.cluster_sizes, facts.mean_confidence, facts.class_prior, strict=True)
     return {
         "clusters": [
-            {"cluster": i, "size": size, "share": size / facts.n, "confidence": mean, "prior": prior}
+            {"cluster": i, "size": size, "share": size / facts.n_samples, "confidence": mean, "prior": prior}
             for i, (size, mean, prior) in enumerate(clusters)
         ],
-        "view_weights": dict(zip(facts.views.names, facts.weights, strict=True)),
-        "verdict": [sentence.text for sentence in verdict(facts)],
+        "view_weights": dict(zip(facts.views.names, facts.view_weights, strict=True)),
+        "verdict": [finding.text for finding in findings(facts)],
         "scores": _scores(truth, model),
     }
 
@@ -217,7 +217,7 @@ def _cluster_table(record: JsonDict, facts: Facts) -> Any:
         (c["cluster"], c["size"], f"{c['share']:.1%}", f"{c['confidence']:.3f}" if c["size"] else "-")
         for c in record["clusters"]
     )
-    return table(f"{facts.k} clusters", ("cluster", "size", "share", "confidence"), rows)
+    return table(f"{facts.n_clusters} clusters", ("cluster", "size", "share", "confidence"), rows)
 
 
 def _score_lines(record: JsonDict) -> list[str]:

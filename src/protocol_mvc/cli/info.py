@@ -18,7 +18,7 @@ from protocol_mvc.cli.settings import (
     make_model,
 )
 from protocol_mvc.data import Views
-from protocol_mvc.report.words import inequality
+from protocol_mvc.report.text import describe_balance
 
 USUAL = 10  # clusters that the cost of a fit is told for, if nothing is said
 HEADERS = ("view", "features", "type", "scaling", "range", "zeros", "constant", "missing", "repeated")
@@ -78,7 +78,7 @@ def _groups(views: Views, settings: Settings) -> Facts | None:
         "sizes": sizes,
         "looked_at": sum(sizes),
         "ratio": ratio,
-        "verdict": f"At a quick look the groups are {inequality(ratio)}: largest : smallest = "
+        "verdict": f"At a quick look the groups are of {describe_balance(ratio)} size: largest : smallest = "
         f"{ratio:.1f} : 1, sizes {', '.join(map(str, sizes))} of {sum(sizes)} samples. A fit sees more.",
     }
 

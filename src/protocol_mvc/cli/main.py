@@ -15,13 +15,15 @@ from protocol_mvc.cli.evaluate import evaluate
 from protocol_mvc.cli.fit import fit
 from protocol_mvc.cli.info import info
 from protocol_mvc.cli.options import draw_if_possible
-from protocol_mvc.cli.output import CommandGroup, Console, Json, JsonDict, Quiet
+from protocol_mvc.cli.output import CommandGroup, Console, Json, JsonDict, Quiet, table
 from protocol_mvc.data import fit_scalers, scaled_rows
 from protocol_mvc.estimators.clusterers import PROTOCOL
 from protocol_mvc.evaluation.metrics import all_scores, clustering_accuracy
 from protocol_mvc.io.datasets import load_dataset
 from protocol_mvc.partition.consensus import kmeans
 from protocol_mvc.report import figures
+
+COLUMNS = {"acc": "ACC", "nmi": "NMI", "pur": "PUR", "recall": "recall", "tail": "tail"}
 
 app = typer.Typer(cls=CommandGroup, no_args_is_help=True, pretty_exceptions_show_locals=False)
 
@@ -81,11 +83,26 @@ def demo(
     }
     records = [_timed(name, run, truth, ratio) for name, run in runs.items()]
     voice.show(
-        figures.score_table(
-            {r["method"]: r["scores"] | {"seconds": r["seconds"]} for r in records},
+        table(
             f"Digits at imbalance ratio {ratio:g}",
+            ("method", *COLUMNS.values(), "seconds"),
+            [
+                [r["method"], *(f"{r['scores'][name]:.3f}" for name in COLUMNS), f"{r['seconds']:.1f}"]
+                for r in records
+            ],
         ),
-        figures.size_table(model.class_prior_ * len(truth), model.cluster_sizes_, sizes),
+        table(
+            "Class sizes, largest first",
+            ("", *range(1, k + 1)),
+            [
+                (
+                    "estimated prior",
+                    *(f"{size:.0f}" for size in np.sort(model.class_prior_)[::-1] * len(truth)),
+                ),
+                ("clusters", *sorted(model.cluster_sizes_, reverse=True)),
+                ("ground truth", *sorted(sizes, reverse=True)),
+            ],
+        ),
     )
     draw_if_possible(lambda: figures.draw_fit(model, truth, picture), picture, voice.tell)
     return {"runs": records, "class_sizes": sizes, "cluster_sizes": model.cluster_sizes_}

@@ -99,13 +99,13 @@ class Console(NamedTuple):
             tell(text)
 
 
-def table(title: str, headers: Sequence[str], rows: Iterable[Sequence[Any]]) -> Table:
+def table(title: str, headers: Sequence[object], rows: Iterable[Sequence[Any]]) -> Table:
     """A table with numbers on the right of their column and words on the left; brackets are no markup."""
     grid = Table(title=Text(title), title_justify="left", box=SIMPLE_HEAD)
     cells = [[str(cell) for cell in row] for row in rows]
     for i, header in enumerate(headers):
         words = i == 0 or any(row[i][:1].isalpha() for row in cells)
-        grid.add_column(Text(header), justify="left" if words else "right")
+        grid.add_column(Text(str(header)), justify="left" if words else "right")
     for row in cells:
         grid.add_row(*map(Text, row))
     return grid

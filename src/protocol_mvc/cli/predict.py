@@ -145,7 +145,7 @@ def report(
         model,
         loaded.views,
         target,
-        truth=loaded.truth,
+        labels_true=loaded.truth,
         command=opened.command or None,
         stability=_stability(model, loaded.views, refits, voice),
         source=", ".join(source.paths),

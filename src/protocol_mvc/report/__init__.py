@@ -1,4 +1,4 @@
-"""One HTML file that tells, offline, what a fitted model found and how far to trust it."""
+"""A self-contained HTML report about a fitted model."""
 
 from protocol_mvc.report.page import write_report
 

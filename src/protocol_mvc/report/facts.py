@@ -1,4 +1,4 @@
-"""What a report is about: a fitted model beside its data, checked once and counted once."""
+"""The data behind the report: a fitted model's labels and probabilities beside its views."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,127 +15,120 @@ from protocol_mvc.partition.consensus import MIN_CLUSTER_SIZE
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
-SURE, UNSURE = 0.9, 0.5  # confidence above and below which a sample is called sure, and in doubt
-DOUBTFUL = 0.7  # mean confidence below which a cluster is called doubtful
-UNCERTAIN = 0.1  # share of the samples by which perceived and labelled sizes may differ
-RARE = 0.5  # share of an equal part of the samples below which a cluster is called rare
-STRANGERS = 0.01  # share of labels that another machine's rounding may change; more are other data
+HIGH_CONFIDENCE, LOW_CONFIDENCE = 0.9, 0.5  # of one sample
+LOW_MEAN_CONFIDENCE = 0.7  # of a cluster; below it the report warns
+MAX_PRIOR_DIFFERENCE = 0.1  # between class prior and cluster sizes; above it the report warns
+RARE_FRACTION = 0.5  # of the mean cluster size; smaller clusters are rare
+MAX_CHANGED_LABELS = 0.01  # fraction that rounding on another machine may change; more means other data
 
 
 @dataclass(frozen=True, eq=False)
 class Facts:
-    """The samples, their clusters and what is known of both.
+    """What the report shows of n samples in k clusters.
 
     Attributes:
         views: The data.
-        ids: What each sample is called.
-        labels: Cluster of each sample, 0 being the largest.
-        confidence: Probability of that cluster.
-        runner_up: The cluster next in probability.
-        prior: Share of each cluster that the method perceived.
-        weights: Weight of each view.
-        truth: True class of each sample, if known.
-        stability: What refits say, if they were made.
-        source: Where the data come from, if told.
-        slowed: Stages of the training that diverged and were run at a lower rate.
+        sample_ids: Name of each sample.
+        labels: (n,) cluster of each sample.
+        confidence: (n,) probability of that cluster.
+        second_choice: (n,) most probable other cluster.
+        class_prior: (k,) estimated share of each cluster.
+        view_weights: Weight of each view in the consensus.
+        labels_true: (n,) ground truth, or None.
+        stability: Result of `protocol_mvc.stability`, or None.
+        source: Origin of the data, such as a file name, or None.
+        diverged_stages: Training stages that diverged and continued at a lower learning rate.
     """
 
     views: Views
-    ids: list[str]
+    sample_ids: list[str]
     labels: Ints
     confidence: Floats
-    runner_up: Ints
-    prior: Floats
-    weights: Floats
-    truth: npt.NDArray[Any] | None = None
+    second_choice: Ints
+    class_prior: Floats
+    view_weights: Floats
+    labels_true: npt.NDArray[Any] | None = None
     stability: Stability | None = None
     source: str | None = None
-    slowed: tuple[str, ...] = ()
+    diverged_stages: tuple[str, ...] = ()
 
     @property
-    def n(self) -> int:
+    def n_samples(self) -> int:
         """Number of samples."""
         return len(self.labels)
 
     @property
-    def k(self) -> int:
-        """Number of clusters, empty ones among them."""
-        return len(self.prior)
+    def n_clusters(self) -> int:
+        """Number of clusters, including empty ones."""
+        return len(self.class_prior)
 
     @cached_property
-    def sizes(self) -> Ints:
-        """Samples of each cluster."""
-        return np.bincount(self.labels, minlength=self.k).astype(np.int64)
+    def cluster_sizes(self) -> Ints:
+        """(k,) number of samples of each cluster."""
+        return np.bincount(self.labels, minlength=self.n_clusters).astype(np.int64)
 
     @cached_property
     def mean_confidence(self) -> Floats:
-        """Mean confidence of each cluster; NaN for an empty one."""
-        sums = np.bincount(self.labels, weights=self.confidence, minlength=self.k)
-        means: Floats = np.divide(sums, self.sizes, out=np.full(self.k, np.nan), where=self.sizes > 0)
+        """(k,) mean confidence of each cluster; NaN if it is empty."""
+        sums = np.bincount(self.labels, weights=self.confidence, minlength=self.n_clusters)
+        empty = np.full(self.n_clusters, np.nan)
+        means: Floats = np.divide(sums, self.cluster_sizes, out=empty, where=self.cluster_sizes > 0)
         return means
 
-    @cached_property
-    def disagreement(self) -> Floats:
-        """How much larger each cluster is by its labels than was perceived, as shares of the samples."""
-        return self.sizes / self.n - self.prior
+    @property
+    def empty_clusters(self) -> list[int]:
+        """Clusters without samples."""
+        return _indices(self.cluster_sizes == 0)
 
     @property
-    def empty(self) -> list[int]:
-        """Clusters without a sample."""
-        return _where(self.sizes == 0)
+    def nonempty_clusters(self) -> list[int]:
+        """Clusters with samples, largest first."""
+        order = np.argsort(-self.cluster_sizes, kind="stable")
+        return [int(c) for c in order if self.cluster_sizes[c]]
 
     @property
-    def filled(self) -> list[int]:
-        """Clusters with samples, the largest first."""
-        order = np.argsort(-self.sizes, kind="stable")
-        return [int(c) for c in order if self.sizes[c]]
+    def size_ratio(self) -> float:
+        """Largest / smallest non-empty cluster."""
+        found = self.nonempty_clusters
+        return float(self.cluster_sizes[found[0]] / self.cluster_sizes[found[-1]])
 
     @property
-    def inequality(self) -> float:
-        """Largest : smallest cluster that holds samples."""
-        return float(self.sizes[self.filled[0]] / self.sizes[self.filled[-1]])
+    def mean_size(self) -> float:
+        """Mean size of the non-empty clusters."""
+        return self.n_samples / len(self.nonempty_clusters)
 
     @property
-    def sure(self) -> float:
-        """Share of the samples that the model is sure of."""
-        return float(np.mean(self.confidence > SURE))
-
-    @property
-    def equal_part(self) -> float:
-        """Samples that every cluster would hold if all that hold any were of one size."""
-        return self.n / len(self.filled)
-
-    @property
-    def rare(self) -> list[int]:
-        """Clusters smaller than half an equal part, the largest of them first."""
-        return [c for c in self.filled if self.sizes[c] < RARE * self.equal_part]
-
-    @property
-    def tiny(self) -> list[int]:
-        """Clusters with too few samples to be believed."""
-        return _where((self.sizes > 0) & (self.sizes < MIN_CLUSTER_SIZE))
+    def rare_clusters(self) -> list[int]:
+        """Non-empty clusters below `RARE_FRACTION` of the mean size, largest first."""
+        return [c for c in self.nonempty_clusters if self.cluster_sizes[c] < RARE_FRACTION * self.mean_size]
 
     @property
     def smallest_third(self) -> list[int]:
-        """The smaller clusters, as `metrics.group_recall` cuts classes into three."""
-        return self.filled[-max(len(self.filled) // 3, 1) :]
+        """Smallest third of the clusters (at least one), split as in `metrics.group_recall`."""
+        return self.nonempty_clusters[-max(len(self.nonempty_clusters) // 3, 1) :]
 
     @property
-    def doubtful(self) -> list[int]:
-        """Clusters of low mean confidence, the most doubtful first."""
-        low = _where(self.mean_confidence < DOUBTFUL)
+    def tiny_clusters(self) -> list[int]:
+        """Non-empty clusters of fewer than `MIN_CLUSTER_SIZE` samples."""
+        return _indices((self.cluster_sizes > 0) & (self.cluster_sizes < MIN_CLUSTER_SIZE))
+
+    @property
+    def low_confidence_clusters(self) -> list[int]:
+        """Clusters whose mean confidence is below `LOW_MEAN_CONFIDENCE`, lowest first."""
+        low = _indices(self.mean_confidence < LOW_MEAN_CONFIDENCE)
         return sorted(low, key=lambda c: float(self.mean_confidence[c]))
 
     @property
-    def loose(self) -> list[int]:
-        """Clusters of a believable size that refits did not find again; none if there were no refits."""
+    def unstable_clusters(self) -> list[int]:
+        """Clusters of sufficient size that refits did not find again; none without refits."""
         if self.stability is None:
             return []
-        return _where((self.stability.clusters < DISSOLVED_JACCARD) & (self.sizes >= MIN_CLUSTER_SIZE))
+        dissolved = self.stability.clusters < DISSOLVED_JACCARD
+        return _indices(dissolved & (self.cluster_sizes >= MIN_CLUSTER_SIZE))
 
 
-def _where(condition: npt.NDArray[np.bool_]) -> list[int]:
-    return [int(c) for c in np.flatnonzero(condition)]
+def _indices(condition: npt.NDArray[np.bool_]) -> list[int]:
+    return [int(i) for i in np.flatnonzero(condition)]
 
 
 def collect_facts(
@@ -143,73 +136,83 @@ def collect_facts(
     X: Any,
     *,
     proba: Any = None,
-    truth: Any = None,
-    ids: Any = None,
-    stability: Any = None,
+    labels_true: Any = None,
+    sample_ids: Any = None,
+    stability: Stability | None = None,
     source: Any = None,
 ) -> Facts:
-    """Ask the model for all that the report tells, but for probabilities that are known already.
+    """Collect the facts about a fitted model.
+
+    Args:
+        model: Fitted estimator.
+        X: The views it was fitted to, rows in the same order.
+        proba: (n, k) result of `model.predict_proba(X)`, if it is known already.
+        labels_true: (n,) ground truth.
+        sample_ids: (n,) names of the samples; by default those of X.
+        stability: Result of `protocol_mvc.stability`.
+        source: Origin of the data.
 
     Raises:
-        ValueError: If X is not what the model was fitted to, or something given beside it has another length.
+        ValueError: If X is not the data of the fit, or an argument has another length.
     """
     check_is_fitted(model)
     views = as_views(X, model.view_columns)
-    _same_length("X", len(views), len(model.labels_))
+    n, labels = len(views), model.labels_
+    _check_length("X", n, len(labels))
     proba = np.asarray(model.predict_proba(X) if proba is None else proba, dtype=np.float64)
-    _same_data(model.labels_, proba)
+    _check_same_data(labels, proba)
+    if stability is not None:
+        _check_stability(stability, n, model.n_clusters)
+    ids = _as_column("sample_ids", views.sample_ids if sample_ids is None else sample_ids, n)
+    rows = np.arange(n)
+    others = proba.copy()
+    others[rows, labels] = -1
     return Facts(
         views=views,
-        ids=[str(x) for x in _column("ids", views.sample_ids if ids is None else ids, len(views))],
-        labels=model.labels_,
-        confidence=proba[np.arange(len(views)), model.labels_],
-        runner_up=_runner_up(proba, model.labels_),
-        prior=np.asarray(model.class_prior_, dtype=np.float64),
-        weights=np.asarray(model.view_weights_, dtype=np.float64),
-        truth=None if truth is None else _column("truth", truth, len(views)),
-        stability=None if stability is None else _fitting(stability, len(views), model.n_clusters),
+        sample_ids=[str(name) for name in ids],
+        labels=labels,
+        confidence=proba[rows, labels],
+        second_choice=others.argmax(1).astype(np.int64),
+        class_prior=np.asarray(model.class_prior_, dtype=np.float64),
+        view_weights=np.asarray(model.view_weights_, dtype=np.float64),
+        labels_true=None if labels_true is None else _as_column("labels_true", labels_true, n),
+        stability=stability,
         source=None if source is None else str(source),
-        slowed=tuple(
-            {row["stage"]: None for row in model.history_ if row.get("slowness", 1) < 1}
-        ),  # in order
+        diverged_stages=_diverged_stages(model.history_),
     )
 
 
-def _same_length(name: str, found: int, expected: int) -> None:
+def _diverged_stages(history: list[dict[str, Any]]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(row["stage"] for row in history if row["lr_factor"] < 1))
+
+
+def _check_length(name: str, found: int, expected: int) -> None:
     if found != expected:
-        raise ValueError(f"the model was fitted to {expected} samples, {name} has {found}: pass the same")
+        raise ValueError(f"the model was fitted to {expected} samples, {name} has {found}")
 
 
-def _same_data(labels: Ints, proba: Floats) -> None:
-    share = float(np.mean(proba.argmax(1) != labels))
-    if share > STRANGERS:
+def _check_same_data(labels: Ints, proba: Floats) -> None:
+    changed = float(np.mean(proba.argmax(1) != labels))
+    if changed > MAX_CHANGED_LABELS:
         raise ValueError(
-            f"the model gives {share:.1%} of the samples of X another label than in fit: "
-            "pass the data it was fitted to, with the rows in the same order"
+            f"the model predicts another label than in fit for {changed:.1%} of the samples of X: "
+            "pass the data of the fit, rows in the same order"
         )
 
 
-def _column(name: str, values: Any, n: int) -> npt.NDArray[Any]:
-    """One value per sample; those of mixed types are taken as text, which can be sorted."""
-    column = np.asarray(values)
-    if column.ndim != 1:
-        raise ValueError(f"{name} has {column.ndim} dimensions: give a list of one value per sample")
-    _same_length(name, len(column), n)
-    return column if column.dtype != object else np.array([str(value) for value in column])
-
-
-def _runner_up(proba: Floats, labels: Ints) -> Ints:
-    others = proba.copy()
-    others[np.arange(len(labels)), labels] = -1
-    second: Ints = others.argmax(1).astype(np.int64)
-    return second
-
-
-def _fitting(stability: Stability, n: int, k: int) -> Stability:
-    _same_length("stability", len(stability.samples), n)
-    if len(stability.clusters) != k:
+def _check_stability(stability: Stability, n_samples: int, n_clusters: int) -> None:
+    _check_length("stability", len(stability.samples), n_samples)
+    if len(stability.clusters) != n_clusters:
         raise ValueError(
-            f"stability tells of {len(stability.clusters)} clusters, the model has {k}: "
+            f"the model has {n_clusters} clusters, stability has {len(stability.clusters)}: "
             "measure it again with this model"
         )
-    return stability
+
+
+def _as_column(name: str, values: Any, n_samples: int) -> npt.NDArray[Any]:
+    """Return one value per sample; values of mixed types become text, which can be sorted."""
+    column = np.asarray(values)
+    if column.ndim != 1:
+        raise ValueError(f"{name} has {column.ndim} dimensions: pass one value per sample")
+    _check_length(name, len(column), n_samples)
+    return column if column.dtype != object else np.array([str(value) for value in column])

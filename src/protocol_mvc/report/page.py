@@ -1,4 +1,4 @@
-"""Write the report: facts into a template, the template into one file."""
+"""Render the report: the facts, tables and charts into one self-contained HTML file."""
 
 import base64
 import hashlib
@@ -7,20 +7,19 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from pydantic import BaseModel
 
 from protocol_mvc.data.hashing import data_hash
 from protocol_mvc.estimators.base import MultiViewClusterer
 from protocol_mvc.evaluation.stability import Stability
-from protocol_mvc.report import curves, rare, scatter, tables
-from protocol_mvc.report.comparison import compare
-from protocol_mvc.report.evidence import per_view_cluster_auc
-from protocol_mvc.report.facts import Facts, Ints, collect_facts
-from protocol_mvc.report.verdict import headline, verdict
-from protocol_mvc.report.words import percent, short_percent, shortened, times
+from protocol_mvc.report import charts, tables, text
+from protocol_mvc.report.facts import HIGH_CONFIDENCE, Facts, Ints, collect_facts
 from protocol_mvc.utils.files import atomic_write
+
+N_COLORS, N_SHAPES = 7, 6  # without a common factor: 42 clusters have different marks
+MAX_CARDS = 12  # rare clusters with a card of their own; the table has all
 
 
 def write_report(
@@ -28,143 +27,115 @@ def write_report(
     X: Any,
     path: str | os.PathLike[str],
     *,
-    truth: Any = None,
-    ids: Any = None,
+    labels_true: Any = None,
+    sample_ids: Any = None,
     command: str | None = None,
     stability: Stability | None = None,
     source: Any = None,
 ) -> Path:
-    """Write one HTML file about a fitted model, which needs no network and nothing beside it.
+    """Write an HTML report about a fitted model: one file that needs no network.
 
     Args:
-        model: fitted to X, or loaded.
-        X: the views it was fitted to, in the same order.
-        path: where the file goes; one that is there is replaced.
-        truth: class of each sample, in the order of `model.sample_ids_`; adds scores, no more.
-        ids: what to call each sample; by default `model.sample_ids_`.
-        command: how to repeat the fit, shown as it is.
-        stability: what `protocol_mvc.stability` measured.
-        source: where the data come from, such as a file's name.
+        model: Fitted or loaded estimator.
+        X: The views it was fitted to, rows in the same order.
+        path: The file to write; an existing file is replaced.
+        labels_true: (n,) ground truth; the report then shows scores.
+        sample_ids: (n,) names of the samples; by default those of X.
+        command: How to repeat the fit; shown as it is.
+        stability: Result of `protocol_mvc.stability`.
+        source: Origin of the data, such as a file name.
 
     Returns:
         The path of the file.
 
     Raises:
-        ValueError: If X is not what the model was fitted to, or something given beside it does not fit.
-        FileNotFoundError: If there is no folder for the file.
+        ValueError: If X is not the data of the fit, or an argument has another length.
+        FileNotFoundError: If the folder of the file does not exist.
         IsADirectoryError: If the path is a folder.
     """
     target = Path(path)
     if target.is_dir():
-        raise IsADirectoryError(f"{target} is a folder: name a file in it for the report")
+        raise IsADirectoryError(f"{target} is a folder: pass the path of a file")
     with atomic_write(target, overwrite=True) as part:
-        facts = collect_facts(model, X, truth=truth, ids=ids, stability=stability, source=source)
-        text = render(model, facts, command)
-        # UTF-8 lacks halves of surrogates; as references browsers understand them.
-        part.write_bytes(text.encode("utf-8", "xmlcharrefreplace"))
+        facts = collect_facts(
+            model, X, labels_true=labels_true, sample_ids=sample_ids, stability=stability, source=source
+        )
+        # UTF-8 cannot encode lone surrogates; browsers understand them as character references.
+        part.write_bytes(render(model, facts, command).encode("utf-8", "xmlcharrefreplace"))
     return target
 
 
 def render(model: MultiViewClusterer, facts: Facts, command: str | None) -> str:
-    """The text of the page."""
-    rows = scatter.fair_rows(facts.labels, facts.k)
-    chances = per_view_cluster_auc(facts.views, model.scalers_, rows, facts.labels[rows], facts.k)
+    """Return the text of the page."""
+    rows = charts.map_rows(facts.labels, facts.n_clusters)
+    view_auc = charts.per_view_cluster_auc(
+        facts.views, model.scalers_, rows, facts.labels[rows], facts.n_clusters
+    )
+    findings = text.findings(facts)
+    return (
+        _environment()
+        .get_template("report.html")
+        .render(
+            facts=facts,
+            headline=text.headline(facts),
+            findings=sorted(findings, key=lambda finding: not finding.is_warning),  # warnings first
+            high_confidence=(HIGH_CONFIDENCE, float((facts.confidence > HIGH_CONFIDENCE).mean())),
+            clusters=tables.cluster_rows(facts),
+            rare_clusters=tables.rare_cluster_rows(facts, view_auc),
+            max_cards=MAX_CARDS,
+            views=tables.view_rows(facts, view_auc),
+            histogram=tables.confidence_histogram(facts),
+            least_confident=tables.least_confident_rows(facts),
+            comparison=tables.compare_with_labels(facts),
+            rows=rows,
+            **charts.map_data(facts, rows, _features(model, facts, rows)),
+            **charts.training_data(model.history_),
+            **_provenance(model, facts, command),
+        )
+    )
+
+
+def _environment() -> Environment:
     environment = Environment(
         loader=PackageLoader("protocol_mvc.report"),
-        autoescape=True,  # every name comes from somebody's data
+        autoescape=True,  # names come from the data
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
     environment.policies["json.dumps_kwargs"] = {"separators": (",", ":")}
-    environment.filters.update(percent=percent, share=short_percent, shortened=shortened, times=times)
-    environment.globals.update(looks=_looks, hash_of=_hash_of, asset=_asset)
-    return environment.get_template("report.html").render(
-        facts=facts,
-        headline=headline(facts),
-        verdict=sorted(verdict(facts), key=lambda sentence: not sentence.caution),  # cautions first
-        clusters=tables.cluster_rows(facts),
-        rare=rare.rare_rows(facts, chances),
-        most_cards=rare.MOST_CARDS,
-        views=tables.view_rows(facts, chances),
-        histogram=tables.histogram(facts),
-        doubts=tables.doubt_rows(facts),
-        comparison=compare(facts),
-        rows=rows,
-        **_map(facts, rows, _features(model, facts, rows)),
-        **_training(model.history_),
-        **_provenance(model, facts, command),
+    environment.filters.update(
+        percent=text.format_percent,
+        compact_percent=text.compact_percent,
+        shorten=text.shorten,
+        ratio=text.format_ratio,
     )
+    environment.globals.update(csp_hash=_csp_hash, asset=_asset, n_colors=N_COLORS, n_shapes=N_SHAPES)
+    return environment
 
 
 def _features(model: MultiViewClusterer, facts: Facts, rows: Ints) -> npt.NDArray[Any]:
-    """The features of some samples, made anew unless the model has kept them."""
-    known = getattr(model, "embedding_", None)
-    return model.transform(facts.views[rows]) if known is None else known[rows]
-
-
-def _map(facts: Facts, rows: Ints, features: npt.NDArray[Any]) -> dict[str, Any]:
-    labels, kinds = facts.labels[rows], scatter.patterns(facts.views.mask, facts.views.names)
-    classes, truth = (None, None)
-    if facts.truth is not None:
-        names, codes = np.unique(facts.truth, return_inverse=True)
-        classes, truth = [shortened(name) for name in names], codes[rows].tolist()
-    x, y = scatter.places(features).T.tolist()
-    points = {
-        "x": x,
-        "y": y,
-        "cluster": labels.tolist(),
-        "confidence": np.rint(1000 * facts.confidence[rows]).astype(int).tolist(),
-        "kind": kinds.kind[rows].tolist(),
-        "id": [shortened(facts.ids[i]) for i in rows],
-        "truth": truth,
-    }
-    return {
-        "points": points,
-        "kinds": list(zip(map(shortened, kinds.names), np.bincount(kinds.kind).tolist(), strict=True)),
-        "classes": classes,
-        "shown": np.bincount(labels, minlength=facts.k).tolist(),
-        "nearest": scatter.nearest_clusters(features, labels, facts.k),
-        "least_shown": scatter.least_points(facts.k),
-    }
-
-
-def _training(history: list[dict[str, Any]]) -> dict[str, Any]:
-    return {
-        "terms": curves.terms(history),
-        "stages": curves.stages(history),
-        "beginnings": curves.beginnings(history),
-        "curves": curves.curves(history),
-        "drawing": (curves.WIDTH, curves.HEIGHT),
-    }
+    """Return the learned features of some samples; a loaded model computes them again."""
+    embedding = getattr(model, "embedding_", None)
+    return model.transform(facts.views[rows]) if embedding is None else embedding[rows]
 
 
 def _provenance(model: MultiViewClusterer, facts: Facts, command: str | None) -> dict[str, Any]:
+    params = {name: value for name, value in model.get_params().items() if not isinstance(value, BaseModel)}
     return {
         "command": command,
         "method": type(model).__name__,
         "seed": model.seed_,
-        "seeded": model.random_state is not None,
-        "parameters": {name: shortened(repr(value), 300) for name, value in _parameters(model).items()},
+        "is_seeded": model.random_state is not None,
+        "parameters": {name: text.shorten(repr(value), 300) for name, value in params.items()},
         "versions": model.environment_,
         "sha256": data_hash(facts.views),
     }
 
 
-def _parameters(model: MultiViewClusterer) -> dict[str, Any]:
-    """All parameters; a config that is no preset is told by its fields alone."""
-    found = model.get_params()
-    return found if isinstance(model.config, str) else {k: v for k, v in found.items() if k != "config"}
-
-
-def _looks(cluster: int) -> tuple[int, int]:
-    """Colour and shape of a cluster."""
-    return cluster % tables.COLOURS, cluster % tables.SHAPES
-
-
-def _hash_of(text: str) -> str:
-    """What a content security policy calls a script or style by."""
-    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
+def _csp_hash(source: str) -> str:
+    """Return the hash of a script or style in the notation of a content security policy."""
+    return f"sha256-{base64.b64encode(hashlib.sha256(source.encode()).digest()).decode()}"
 
 
 def _asset(name: str) -> str:

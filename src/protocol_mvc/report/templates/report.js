@@ -1,11 +1,10 @@
 // The interactive part of the report: a map on a canvas, and the histogram of one cluster.
 "use strict";
 (() => {
-  const { points, classes, kinds, histogram } = JSON.parse(document.getElementById("data").textContent);
+  const { points, classNames, viewSets, histogram, nColors, nShapes } = JSON.parse(document.getElementById("data").textContent);
   const find = (selector) => document.querySelector(selector);
   const all = (selector) => [...document.querySelectorAll(selector)];
   const n = points.x.length, clusters = histogram.length - 1;
-  const COLOURS = 7, SHAPES = 6;  // as in the rest of the page
 
   // --- the histogram ------------------------------------------------------------------------------------
   function percent(share) {
@@ -32,21 +31,21 @@
   const plane = find("#plane"), canvas = find("#plane canvas"), tip = find("#tip"), context = canvas.getContext("2d");
   const width = Math.max(1, ...points.x), height = Math.max(1, ...points.y);
   const radius = n > 5000 ? 2.6 : n > 1500 ? 3.4 : 4.4;
-  const shapes = Array.from({ length: SHAPES }, (_, i) =>
+  const shapes = Array.from({ length: nShapes }, (_, i) =>
     new Path2D(find(`#shape${i} path`).getAttribute("d")));
   const visible = new Array(clusters).fill(true);
   const view = { zoom: 1, x: width / 2, y: height / 2 };
-  let colourBy = "cluster", marked = null, pending = false, theme;
+  let colorBy = "cluster", marked = null, pending = false, theme;
 
-  // Drawn last is drawn on top: small clusters, unsure samples, rare kinds.
+  // Drawn last is drawn on top: small clusters, low confidence, rare sets of views.
   const byKey = (key) => Array.from({ length: n }, (_, i) => i).sort((a, b) => key(a) - key(b));
   const order = {
     cluster: byKey((i) => points.cluster[i]),
     confidence: byKey((i) => -points.confidence[i]),
-    kind: byKey((i) => points.kind[i]),
+    viewSet: byKey((i) => points.viewSet[i]),
   };
 
-  // The number of a cluster stands on that of its points which is nearest to the middle of them all.
+  // The number of a cluster is drawn at the point nearest to the median of its points.
   const anchors = (() => {
     const members = Array.from({ length: clusters }, () => []);
     points.cluster.forEach((c, i) => members[c].push(i));
@@ -68,15 +67,15 @@
     theme = {
       page: value("page"),
       ink: value("ink"),
-      colours: Array.from({ length: COLOURS }, (_, i) => value(`c${i}`)),
+      colors: Array.from({ length: nColors }, (_, i) => value(`c${i}`)),
       ramp: Array.from({ length: 101 }, (_, i) =>
         i < 50 ? mix(low, middle, i / 50) : mix(middle, high, (i - 50) / 50)),
     };
   }
 
-  function colour(i) {
-    if (colourBy === "confidence") return theme.ramp[Math.round(points.confidence[i] / 10)];
-    return theme.colours[points[colourBy][i] % COLOURS];
+  function color(i) {
+    if (colorBy === "confidence") return theme.ramp[Math.round(points.confidence[i] / 10)];
+    return theme.colors[points[colorBy][i] % nColors];
   }
 
   const scale = () =>
@@ -97,7 +96,7 @@
     const size = radius * Math.sqrt(Math.sqrt(view.zoom));
     context.strokeStyle = theme.page;
     context.lineWidth = 0.22;
-    for (const i of order[colourBy]) {
+    for (const i of order[colorBy]) {
       if (!visible[points.cluster[i]]) continue;
       const [x, y] = toScreen(i);
       if (x < -9 || y < -9 || x > w + 9 || y > h + 9) continue;
@@ -110,9 +109,9 @@
   }
 
   function drawPoint(i, x, y, size, dense) {
-    const shape = shapes[points.cluster[i] % SHAPES];
+    const shape = shapes[points.cluster[i] % nShapes];
     context.setTransform(size, 0, 0, size, x * dense, y * dense);
-    context.fillStyle = colour(i);
+    context.fillStyle = color(i);
     context.fill(shape);
     context.stroke(shape);
   }
@@ -129,8 +128,8 @@
     anchors.forEach((i, c) => {
       if (i === null || !visible[c]) return;
       const [x, y] = toScreen(i);
-      const above = y - 14;  // a tiny cluster would vanish below its number
-      if (taken.some(([a, b]) => Math.abs(a - x) < 28 && Math.abs(b - above) < 16)) return;  // zooming parts them
+      const above = y - 14;  // the number must not cover a tiny cluster
+      if (taken.some(([a, b]) => Math.abs(a - x) < 28 && Math.abs(b - above) < 16)) return;  // overlaps; zooming in separates them
       taken.push([x, above]);
       context.strokeText(String(c), x, above);
       context.fillText(String(c), x, above);
@@ -152,12 +151,12 @@
     pending = true;
   }
 
-  // --- the note beside a sample ---------------------------------------------------------------------------
+  // --- the tooltip of a sample -----------------------------------------------------------------------------
   function lines(i) {
-    const told = [`Cluster ${points.cluster[i]}`, `Confidence ${(points.confidence[i] / 1000).toFixed(2)}`];
-    if (kinds.length > 1) told.push(`Views: ${kinds[points.kind[i]][0]}`);
-    if (classes) told.push(`True class: ${classes[points.truth[i]]}`);
-    return told;
+    const found = [`Cluster ${points.cluster[i]}`, `Confidence ${(points.confidence[i] / 1000).toFixed(2)}`];
+    if (viewSets.length > 1) found.push(`Views: ${viewSets[points.viewSet[i]][0]}`);
+    if (classNames) found.push(`True class: ${classNames[points.class[i]]}`);
+    return found;
   }
 
   function mark(i) {
@@ -196,11 +195,11 @@
     return best;
   }
 
-  // --- moving about ---------------------------------------------------------------------------------------
+  // --- zoom and pan ---------------------------------------------------------------------------------------
   function zoomBy(factor, x = canvas.clientWidth / 2, y = canvas.clientHeight / 2) {
     const before = scale(), zoom = Math.min(64, Math.max(1, view.zoom * factor));
     view.zoom = zoom;
-    const shift = 1 / before - 1 / scale();  // what lies under the pointer stays there
+    const shift = 1 / before - 1 / scale();  // the point under the pointer does not move
     view.x += (x - canvas.clientWidth / 2) * shift;
     view.y += (y - canvas.clientHeight / 2) * shift;
     keepInside();
@@ -257,7 +256,7 @@
   });
   canvas.addEventListener("wheel", (event) => {
     if (!event.ctrlKey && !event.metaKey && document.activeElement !== plane) return;  // the page scrolls
-    if (view.zoom === 1 && event.deltaY > 0) return;  // nothing left to zoom out of
+    if (view.zoom === 1 && event.deltaY > 0) return;  // already zoomed out
     event.preventDefault();
     zoomBy(Math.exp(-event.deltaY / 300), position(event).x, position(event).y);
   }, { passive: false });
@@ -276,7 +275,7 @@
   all("[data-zoom]").forEach((button) => button.addEventListener("click", () =>
     Number(button.dataset.zoom) ? zoomBy(Number(button.dataset.zoom)) : reset()));
 
-  // --- what is shown ----------------------------------------------------------------------------------------
+  // --- visibility and color ----------------------------------------------------------------------------------------
   function show(cluster, on) {
     visible[cluster] = on;
     find(`[data-cluster="${cluster}"]`).setAttribute("aria-pressed", String(on));
@@ -287,11 +286,11 @@
     show(Number(button.dataset.cluster), !visible[button.dataset.cluster])));
   all("[data-show]").forEach((button) => button.addEventListener("click", () =>
     all("[data-cluster]").forEach((entry) => show(Number(entry.dataset.cluster), button.dataset.show === "all"))));
-  all("[data-colour]").forEach((button) => button.addEventListener("click", () => {
-    colourBy = button.dataset.colour;
-    all("[data-colour]").forEach((other) => other.setAttribute("aria-pressed", String(other === button)));
-    find("#atlas").className = `by-${colourBy}`;
-    all("[data-key]").forEach((key) => { key.hidden = key.dataset.key !== colourBy; });
+  all("[data-color]").forEach((button) => button.addEventListener("click", () => {
+    colorBy = button.dataset.color;
+    all("[data-color]").forEach((other) => other.setAttribute("aria-pressed", String(other === button)));
+    find("#atlas").className = `by-${colorBy}`;
+    all("[data-key]").forEach((key) => { key.hidden = key.dataset.key !== colorBy; });
     redraw();
   }));
 
@@ -301,7 +300,7 @@
     const i = [(id) => id === wanted, (id) => id.startsWith(wanted), (id) => id.includes(wanted)]
       .map((fits) => points.id.findIndex(fits)).find((found) => found >= 0);
     if (!wanted || i === undefined) {
-      status.textContent = wanted ? `No sample on the map is called ${wanted}.` : "Type the name of a sample.";
+      status.textContent = wanted ? `No sample on the map has the name ${wanted}.` : "Enter the name of a sample.";
       return;
     }
     show(points.cluster[i], true);
@@ -311,7 +310,7 @@
     status.textContent = `Sample ${points.id[i]}: ${lines(i).join(", ")}.`;
   });
 
-  // --- begin --------------------------------------------------------------------------------------------------
+  // --- start --------------------------------------------------------------------------------------------------
   find("#atlas").hidden = false;
   const dark = window.matchMedia("(prefers-color-scheme: dark)");
   dark.addEventListener("change", () => { readTheme(); redraw(); });

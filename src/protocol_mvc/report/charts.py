@@ -1,0 +1,281 @@
+"""The numbers behind the charts: the map of the samples, the loss curves, and the AUC of each view."""
+
+from collections.abc import Sequence
+from itertools import groupby
+from math import ceil
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from scipy.spatial.distance import cdist
+from scipy.stats import rankdata
+from sklearn.decomposition import PCA
+from sklearn.manifold import TSNE
+from sklearn.utils import gen_batches
+
+from protocol_mvc.data.scaling import Scaler, scaled_rows
+from protocol_mvc.data.views import Views
+from protocol_mvc.report.facts import Facts, Floats, Ints
+from protocol_mvc.report.text import shorten
+from protocol_mvc.training.stage import EpochRecord
+
+Features = npt.NDArray[np.floating[Any]]
+Bools = npt.NDArray[np.bool_]
+History = Sequence[dict[str, Any]]
+
+MAX_POINTS = 10_000  # on the map
+MIN_POINTS_PER_CLUSTER = 50  # on the map, if the cluster has them
+MAP_SIZE = 10_000  # positions are integers from 0 to this, which keeps the file short
+N_COMPONENTS = 30  # of the features that t-SNE sees
+MAX_SAMPLES_FULL_TSNE = 3000  # above, t-SNE makes half the iterations: 10,000 samples take half a minute
+MAX_VIEW_SETS = 6  # sets of present views with a colour of their own
+CURVE_WIDTH, CURVE_HEIGHT = 320, 110  # in units of the SVG
+MAX_EPOCHS = 500  # points of a curve
+MAX_DENSE_VALUES = 2**22  # of a view, in memory at a time
+
+
+def min_points(n_clusters: int, max_points: int = MAX_POINTS) -> int:
+    """Return the number of samples that every cluster keeps on the map, if it has them."""
+    return max(1, min(MIN_POINTS_PER_CLUSTER, max_points // (2 * n_clusters)))
+
+
+def map_rows(labels: Ints, n_clusters: int, max_points: int = MAX_POINTS) -> Ints:
+    """Choose the samples of the map: all, or a random subsample that keeps small clusters whole.
+
+    Every cluster keeps `min_points` samples; the other places are shared in proportion to size.
+
+    Returns:
+        Sorted row indices, at most `max_points`.
+    """
+    if len(labels) <= max_points:
+        return np.arange(len(labels))
+    sizes = np.bincount(labels, minlength=n_clusters)
+    kept = np.minimum(sizes, min_points(n_clusters, max_points))
+    free = max(max_points - kept.sum(), 0)
+    quota = kept + (sizes - kept) * free // (sizes - kept).sum()
+    rng = np.random.default_rng(0)
+    parts = [rng.permutation(np.flatnonzero(labels == c))[: quota[c]] for c in range(n_clusters)]
+    return np.sort(np.concatenate(parts))
+
+
+def map_positions(features: Features) -> Ints:
+    """Return t-SNE positions (n, 2), scaled to integers from 0 to `MAP_SIZE`."""
+    x = features.astype(np.float64)
+    if np.ptp(x, axis=0).max() == 0:  # t-SNE divides by the spread
+        return np.full((len(x), 2), MAP_SIZE // 2)
+    if x.shape[1] > N_COMPONENTS:
+        x = PCA(min(N_COMPONENTS, len(x)), random_state=0).fit_transform(x)
+    if x.shape[1] == 1:  # t-SNE starts from two components
+        x = np.hstack([x, np.zeros_like(x)])
+    max_iter = 1000 if len(x) <= MAX_SAMPLES_FULL_TSNE else 500
+    position = tsne_embedding(x, seed=0, max_iter=max_iter).astype(np.float64)
+    position -= position.min(0)
+    scaled: Ints = np.rint(position * (MAP_SIZE / position.max())).astype(np.int64)
+    return scaled
+
+
+def tsne_embedding(x: Features, seed: int, max_iter: int = 1000) -> Features:
+    """Return t-SNE positions (n, 2); the perplexity is reduced for few samples, as t-SNE demands."""
+    perplexity = min(30.0, (len(x) - 1) / 3)
+    tsne = TSNE(init="pca", perplexity=perplexity, random_state=seed, max_iter=max_iter)
+    position: Features = tsne.fit_transform(x)
+    return position
+
+
+def map_data(facts: Facts, rows: Ints, features: Features) -> dict[str, Any]:
+    """Return what the template and its script need for the map of some samples.
+
+    Args:
+        facts: The facts of the report.
+        rows: Row indices of the samples on the map.
+        features: (len(rows), d) learned features of these samples.
+    """
+    labels, k = facts.labels[rows], facts.n_clusters
+    view_sets, set_names = name_view_sets(facts.views.mask, facts.views.names)
+    class_names = classes = None
+    if facts.labels_true is not None:
+        names, codes = np.unique(facts.labels_true, return_inverse=True)
+        class_names, classes = [shorten(name) for name in names], codes[rows].tolist()
+    x, y = map_positions(features).T.tolist()
+    points = {
+        "x": x,
+        "y": y,
+        "cluster": labels.tolist(),
+        "confidence": np.rint(1000 * facts.confidence[rows]).astype(int).tolist(),
+        "viewSet": view_sets[rows].tolist(),
+        "id": [shorten(facts.sample_ids[i]) for i in rows],
+        "class": classes,
+    }
+    return {
+        "points": points,
+        "view_sets": list(zip(map(shorten, set_names), np.bincount(view_sets).tolist(), strict=True)),
+        "class_names": class_names,
+        "n_shown": np.bincount(labels, minlength=k).tolist(),
+        "nearest": nearest_clusters(features, labels, k),
+        "min_points": min_points(k),
+    }
+
+
+def nearest_clusters(features: Features, labels: Ints, n_clusters: int) -> list[int | None]:
+    """Return, for each cluster, the one with the nearest centre; None if either is missing."""
+    found = np.unique(labels)
+    nearest: list[int | None] = [None] * n_clusters
+    if len(found) < 2:
+        return nearest
+    centers = np.array([features[labels == c].mean(0) for c in found])
+    distance = np.linalg.norm(centers[:, None] - centers[None], axis=2)
+    np.fill_diagonal(distance, np.inf)
+    for own, other in zip(found, found[distance.argmin(1)], strict=True):
+        nearest[own] = int(other)
+    return nearest
+
+
+def name_view_sets(mask: Bools, names: tuple[str, ...]) -> tuple[Ints, list[str]]:
+    """Group the samples by the views they have.
+
+    Args:
+        mask: (n, n_views) whether a sample has a view.
+        names: Names of the views.
+
+    Returns:
+        The index (n,) of each sample's set, most frequent set first, and a name for each set; sets beyond
+        `MAX_VIEW_SETS` are one.
+    """
+    sets, index, counts = np.unique(mask, axis=0, return_inverse=True, return_counts=True)
+    order = np.argsort(-counts, kind="stable")
+    rank = np.empty(len(order), dtype=np.int64)
+    rank[order] = np.arange(len(order))
+    named = [_view_set_name(sets[i], names) for i in order]
+    if len(named) > MAX_VIEW_SETS:
+        named = [*named[:MAX_VIEW_SETS], "other combinations"]
+    return np.minimum(rank[index.ravel()], len(named) - 1), named
+
+
+def _view_set_name(present: Bools, names: tuple[str, ...]) -> str:
+    if present.all():
+        return "all views"
+    here = [name for name, has in zip(names, present, strict=True) if has]
+    missing = [name for name, has in zip(names, present, strict=True) if not has]
+    return f"only {', '.join(here)}" if len(here) <= len(missing) else f"without {', '.join(missing)}"
+
+
+class StageSummary(NamedTuple):
+    """One stage of the training; losses are those of its first and last epoch."""
+
+    name: str
+    n_epochs: int
+    seconds: float
+    losses: dict[str, tuple[float, float]]
+
+
+class Curve(NamedTuple):
+    """One loss over all epochs, as SVG polylines: one for each run of epochs that have it."""
+
+    loss: str
+    lines: list[str]
+    low: float
+    high: float
+
+
+def training_data(history: History) -> dict[str, Any]:
+    """Return what the template needs for the loss curves and the table of stages."""
+    stages = stage_summaries(history)
+    first_epochs = np.cumsum([0, *(stage.n_epochs for stage in stages)])[:-1]
+    return {
+        "losses": loss_names(history),
+        "stages": stages,
+        "stage_starts": [_curve_x(int(epoch), len(history)) for epoch in first_epochs],
+        "curves": [_curve(history, loss) for loss in loss_names(history)],
+        "curve_size": (CURVE_WIDTH, CURVE_HEIGHT),
+    }
+
+
+def loss_names(history: History) -> list[str]:
+    """Return the names of the losses, in order of appearance."""
+    names = dict.fromkeys(name for row in history for name in row)
+    return [name for name in names if name not in EpochRecord._fields]
+
+
+def stage_summaries(history: History) -> list[StageSummary]:
+    """Return one summary for each stage, in order."""
+    found = []
+    for name, group in groupby(history, key=lambda row: str(row["stage"])):
+        rows = list(group)
+        values = {loss: [float(row[loss]) for row in rows if loss in row] for loss in loss_names(rows)}
+        losses = {loss: (value[0], value[-1]) for loss, value in values.items()}
+        found.append(StageSummary(name, len(rows), sum(float(row["seconds"]) for row in rows), losses))
+    return found
+
+
+def _curve(history: History, loss: str) -> Curve:
+    values = [row[loss] for row in history if loss in row]
+    low, high = min(values), max(values)
+    step, lines = ceil(len(history) / MAX_EPOCHS), []
+    for has, run in groupby(enumerate(history), key=lambda item: loss in item[1]):
+        if has:
+            points = [(i, row[loss]) for i, row in run][::step]
+            points += points[-1:]  # a line of no length, so that a single point is drawn as a dot
+            lines.append(" ".join(f"{_curve_x(i, len(history))},{_curve_y(y, low, high)}" for i, y in points))
+    return Curve(loss, lines, low, high)
+
+
+def _curve_x(epoch: int, n_epochs: int) -> float:
+    return round(CURVE_WIDTH * (epoch + 0.5) / n_epochs, 1)
+
+
+def _curve_y(value: float, low: float, high: float) -> float:
+    return round(CURVE_HEIGHT * (1 - (value - low) / (high - low)), 1) if high > low else CURVE_HEIGHT / 2
+
+
+def per_view_cluster_auc(
+    views: Views, scalers: tuple[Scaler, ...], rows: Ints, labels: Ints, n_clusters: int
+) -> Floats:
+    """Measure how well each view alone separates each cluster from the others.
+
+    The AUC of a cluster is the probability that one of its samples is nearer to its centre than a sample of
+    another cluster: 0.5 is chance and 1 is perfect, whatever the sizes. A sample is left out of the centre
+    that its own distance is measured to.
+
+    Args:
+        views: The data.
+        scalers: Scaler of each view.
+        rows: Row indices of the samples to use.
+        labels: (len(rows),) their clusters.
+        n_clusters: Number of clusters.
+
+    Returns:
+        AUC (n_views, n_clusters); NaN if a cluster has fewer than two samples with the view, or all of them.
+    """
+    auc = np.full((views.n_views, n_clusters), np.nan)
+    for v in range(views.n_views):
+        present = views.mask[rows, v]
+        if present.any():
+            distance = _center_distances(views, v, scalers[v], rows[present], labels[present], n_clusters)
+            auc[v] = _auc(distance, labels[present])
+    return auc
+
+
+def _center_distances(
+    views: Views, v: int, scaler: Scaler, rows: Ints, labels: Ints, n_clusters: int
+) -> Floats:
+    """Return the distances (n, k) to the centre of each cluster, without the sample itself."""
+    batches = list(gen_batches(len(rows), max(1, MAX_DENSE_VALUES // views.n_features[v])))
+    sums, sizes = np.zeros((n_clusters, views.n_features[v])), np.bincount(labels, minlength=n_clusters)
+    for batch in batches:
+        member = labels[batch] == np.arange(n_clusters)[:, None]
+        sums += member.astype(np.float64) @ scaled_rows(views, v, rows[batch], scaler)
+    centers = sums / np.maximum(sizes, 1)[:, None]
+    distance = np.vstack([cdist(scaled_rows(views, v, rows[batch], scaler), centers) for batch in batches])
+    # Without the sample itself, the centre of m samples is m / (m - 1) times as far away.
+    distance[np.arange(len(rows)), labels] *= (sizes / np.maximum(sizes - 1, 1))[labels]
+    return distance
+
+
+def _auc(distance: Floats, labels: Ints) -> Floats:
+    """Return the AUC (k,) of small distances, from ranks; ties count half."""
+    sizes = np.bincount(labels, minlength=distance.shape[1])
+    others = len(labels) - sizes
+    ranks = rankdata(distance, axis=0)[np.arange(len(labels)), labels]
+    farther = np.bincount(labels, weights=ranks, minlength=len(sizes)) - sizes * (sizes + 1) / 2
+    defined = (sizes >= 2) & (others > 0)
+    return np.where(defined, 1 - farther / np.maximum(sizes * others, 1), np.nan)

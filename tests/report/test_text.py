@@ -1,0 +1,250 @@
+"""The sentences are true for any data, and rounding does not make them false."""
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.report.factories import facts_of_sizes, make_facts, make_stability
+
+from protocol_mvc import as_views
+from protocol_mvc.report.facts import Facts
+from protocol_mvc.report.text import (
+    Finding,
+    assess_cluster,
+    compact_percent,
+    count_noun,
+    describe_balance,
+    findings,
+    format_percent,
+    format_ratio,
+    headline,
+    join_items,
+    list_clusters,
+    shorten,
+)
+
+
+def by_topic(facts: Facts) -> dict[str, Finding]:
+    found = findings(facts)
+    topics = {finding.topic: finding for finding in found}
+    assert len(topics) == len(found)
+    return topics
+
+
+def warnings(facts: Facts) -> set[str]:
+    return {finding.topic for finding in findings(facts) if finding.is_warning}
+
+
+@st.composite
+def any_facts(draw):
+    k = draw(st.integers(2, 200))
+    labels = draw(st.lists(st.integers(0, k - 1), min_size=2, max_size=80))
+    n = len(labels)
+    given: dict[str, Any] = {"confidence": np.array(draw(st.lists(st.floats(0, 1), min_size=n, max_size=n)))}
+    if draw(st.booleans()):
+        given["labels_true"] = np.array(draw(st.lists(st.integers(0, 4), min_size=n, max_size=n)))
+    if draw(st.booleans()):
+        given["stability"] = make_stability([draw(st.floats(0, 1))] * k, n)
+    return make_facts(labels, k, **given)
+
+
+@given(any_facts())
+def test_sentences_are_complete_and_grammatical(facts):
+    for sentence in [headline(facts), *(finding.text for finding in findings(facts))]:
+        assert re.match(r"[A-Z0-9]", sentence)
+        assert sentence.endswith(".")
+        assert not re.search(
+            r"\bnan\b|\binf\b|\bNone\b|  |(?<![\d.,])1 (samples|clusters|warnings)", sentence
+        )
+        assert not re.search(r"\bcluster \d+ (are|have) |\bclusters \d+ (is|has) ", sentence)
+
+
+@given(any_facts())
+def test_warnings_are_given_exactly_when_there_is_a_reason(facts):
+    reasons = {
+        "Clusters": facts.empty_clusters,
+        "Tiny clusters": facts.tiny_clusters,
+        "Low confidence": facts.low_confidence_clusters,
+        "Stability": facts.unstable_clusters,
+    }
+    assert warnings(facts) - {"Estimated prior"} == {topic for topic, reason in reasons.items() if reason}
+    assert ("Ground truth" in by_topic(facts)) == (facts.labels_true is not None)
+    assert ("--n-refits" in " ".join(f.text for f in findings(facts))) == (facts.stability is None)
+
+
+@given(any_facts())
+def test_the_headline_counts_clusters_and_warnings(facts):
+    text, n_warnings = headline(facts), len(warnings(facts))
+    k = len(facts.nonempty_clusters)
+    assert text.startswith(f"{facts.n_samples} sample")
+    assert f" in {k} cluster" in text
+    assert (f"{n_warnings} warning" in text) == (n_warnings > 0)
+    assert ("No warnings" in text) == (n_warnings == 0)
+    assert ("--n-refits" in text) == (n_warnings == 0 and facts.stability is None)
+    assert ("rare" in text) == bool(facts.rare_clusters)
+    assert ("Accuracy" in text) == (facts.labels_true is not None)
+
+
+def test_numbers_by_hand():
+    confidence, prior = np.repeat([0.95, 0.6, 0.3], [60, 30, 10]), np.array([0.6, 0.3, 0.1])
+    found = by_topic(facts_of_sizes([60, 30, 10], confidence=confidence, class_prior=prior))
+    expected = {
+        "Clusters": ("100 samples", "3 clusters"),
+        "Sizes": ("unequal", "cluster 0", "60 samples", "cluster 2", "10 samples", "6.0 : 1"),
+        "Rare clusters": ("1 cluster is rare", "33.3", "cluster 2 (10 samples, 10.0%)"),
+        "Estimated prior": (),
+        "Confidence": ("above 0.9 for 60.0%", "below 0.5 for 10.0% (10 samples)"),
+        "Low confidence": ("below 0.7", "clusters 2 (0.30) and 1 (0.60)"),
+        "Stability": ("--n-refits",),
+        "Data": ("2 views", "view_0 (2 features)", "view_1 (3 features)"),
+        "Missing views": (),
+    }
+    assert list(found) == list(expected)
+    for topic, parts in expected.items():
+        assert [part for part in parts if part not in found[topic].text] == []
+        assert found[topic].is_warning == (topic == "Low confidence")
+
+
+@pytest.mark.parametrize(
+    ("sizes", "topic", "parts"),
+    [
+        ([5, 5], "Sizes", ["equal", "5 samples each"]),
+        ([51, 5], "Sizes", ["very unequal", "10.2 : 1"]),
+        ([7, 0], "Clusters", ["1 cluster of 2", "cluster 1 is empty", "n_clusters"]),
+        ([7, 4, 0, 0], "Clusters", ["2 clusters of 4", "clusters 2 and 3 are empty"]),
+        ([7, 4], "Tiny clusters", ["Cluster 1 has fewer than 5", "n_clusters"]),
+        ([7, 1, 1], "Tiny clusters", ["Clusters 1 and 2 have fewer than 5"]),
+        ([100, *[1] * 10], "Rare clusters", ["10 clusters are rare", "5 more"]),
+    ],
+)
+def test_sizes(sizes: list[int], topic: str, parts: list[str]):
+    text = by_topic(facts_of_sizes(sizes))[topic].text
+    assert [part for part in parts if part not in text] == []
+
+
+def test_a_mean_just_below_the_limit_is_not_rounded_up_to_it():
+    facts = facts_of_sizes([5], confidence=np.full(5, 0.6999))
+    assert "cluster 0 (0.69)" in by_topic(facts)["Low confidence"].text
+
+
+@pytest.mark.parametrize(
+    ("prior", "parts", "is_warning"),
+    [
+        ([0.55, 0.33, 0.12], ["5.0%", "cluster 0 (prior 55.0%, cluster 60.0%)"], False),
+        ([0.3, 0.5, 0.2], ["30.0%", "cluster 0 (prior 30.0%, cluster 60.0%)", "uncertain"], True),
+    ],
+)
+def test_estimated_prior(prior: list[float], parts: list[str], is_warning: bool):
+    found = by_topic(facts_of_sizes([6, 3, 1], class_prior=np.array(prior)))["Estimated prior"]
+    assert [part for part in parts if part not in found.text] == []
+    assert found.is_warning == is_warning
+
+
+def test_two_percentages_that_look_the_same_are_not_shown_as_a_difference():
+    prior = np.full(10, 0.1) + np.tile([4e-4, -4e-4], 5)
+    text = by_topic(facts_of_sizes([10] * 10, class_prior=prior))["Estimated prior"].text
+    assert "0.2%" in text
+    assert "cluster 0" not in text
+
+
+def test_stability():
+    stable = facts_of_sizes([9, 6], stability=make_stability([0.5, 0.5], 15))
+    unstable = facts_of_sizes([9, 6], stability=make_stability([0.49, 0.49], 15))
+    assert "0.5" in by_topic(stable)["Stability"].text
+    assert "Clusters 0 and 1 are unstable" in by_topic(unstable)["Stability"].text
+    all_tiny = facts_of_sizes([3, 2], stability=make_stability([0.9, 0.9], 5))
+    assert "Stability" not in by_topic(all_tiny)
+
+
+def test_diverged_training_is_a_warning():
+    assert "Training" not in by_topic(make_facts([0, 0, 1], 2))
+    found = by_topic(make_facts([0, 0, 1], 2, diverged_stages=("align", "rebalance 1")))["Training"]
+    assert found.is_warning
+    assert "'align' and 'rebalance 1'" in found.text
+
+
+def test_missing_views():
+    one_view = facts_of_sizes([3, 1], views=as_views([np.ones((4, 1))]))
+    assert "1 view: view_0 (1 feature)" in by_topic(one_view)["Data"].text
+    incomplete = as_views([np.array([[np.nan], [1], [1], [1]]), np.ones((4, 2))])
+    text = by_topic(facts_of_sizes([3, 1], views=incomplete))["Missing views"].text
+    assert re.findall(r"[\d.]+%", text) == ["25.0%", "12.5%"]
+
+
+def test_ground_truth():
+    labels, three = [0] * 6 + [1] * 4, np.array([0] * 6 + [1] * 3 + [2])
+    facts = make_facts(labels, labels_true=three)
+    assert re.findall(r"[\d.]+%", by_topic(facts)["Ground truth"].text) == ["90.0%", "0%"]
+    assert "90.0%" in headline(facts)
+    two = make_facts(labels, labels_true=np.array(labels))
+    assert re.findall(r"[\d.]+%", by_topic(two)["Ground truth"].text) == ["100%", "100%"]
+
+
+def test_assessment_of_single_clusters():
+    facts = facts_of_sizes(
+        [60, 9, 8, 4],
+        confidence=np.repeat([0.9, 0.6, 0.9, 0.95], [60, 9, 8, 4]),
+        stability=make_stability([0.9, 0.9, 0.4, 0.9], 81),
+    )
+    texts, are_warnings = zip(*(assess_cluster(facts, c) for c in range(4)), strict=True)
+    assert are_warnings == (False, True, True, True)
+    assert len(set(texts)) == 4
+    assert "not measured" in assess_cluster(facts_of_sizes([60, 9]), 1)[0]
+
+
+@given(st.integers(1, 10**6).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))))
+def test_only_nothing_is_0_percent_and_only_everything_is_100_percent(pair):
+    part, n = pair
+    text = format_percent(part / n)
+    assert (text == "0%") == (part == 0)
+    assert (text == "100%") == (part == n)
+    if text[0].isdigit():
+        assert float(text.rstrip("%")) == pytest.approx(100 * part / n, abs=0.0501)
+    else:
+        assert part / n < 0.0005 or part / n >= 0.9995
+
+
+def test_compact_percentages_have_signs_instead_of_words():
+    found = [compact_percent(fraction) for fraction in (0, 1e-5, 0.25, 1 - 1e-5, 1)]
+    assert found == ["0%", "<0.1%", "25.0%", ">99.9%", "100%"]
+
+
+@pytest.mark.parametrize(("n", "text"), [(0, "0 samples"), (1, "1 sample"), (2000, "2,000 samples")])
+def test_nouns_agree_with_their_number(n: int, text: str):
+    assert count_noun(n, "sample") == text
+
+
+def test_large_ratios_have_no_decimals():
+    ratios = [format_ratio(ratio) for ratio in (1, 9.94, 99.94, 99.96, 12345.6)]
+    assert ratios == ["1.0", "9.9", "99.9", "100", "12,346"]
+
+
+def test_larger_ratios_are_never_described_as_more_equal():
+    ratios = (1, 1.4, 2, 9, 1e6)
+    names = ["equal", "nearly equal", "somewhat unequal", "unequal", "very unequal"]
+    assert [describe_balance(ratio) for ratio in ratios] == names
+
+
+@given(st.lists(st.integers(10, 99), max_size=30, unique=True))
+def test_a_list_names_all_items_or_the_number_of_the_others(items):
+    text = join_items(items)
+    named = [item for item in items if str(item) in text.split(" more")[0].replace(",", "").split()]
+    others = int(text.split()[-2]) if text.endswith(" more") else 0
+    assert len(set(named) - {others}) + others >= len(items)
+    assert text.count(" and ") == (len(items) > 1)
+
+
+def test_lists_by_hand():
+    assert [join_items("abcdefgh"[:i]) for i in (0, 1, 2, 3)] == ["", "a", "a and b", "a, b and c"]
+    assert join_items("abcdef") == "a, b, c, d, e and f"
+    assert join_items("abcdefg") == "a, b, c, d, e and 2 more"
+    assert list_clusters([3]) == "cluster 3"
+    assert list_clusters([3, 4], ["rare", "tiny"]) == "clusters 3 (rare) and 4 (tiny)"
+
+
+@given(st.text(max_size=300))
+def test_long_texts_lose_their_middle(text):
+    assert shorten(text) == (text if len(text) <= 100 else f"{text[:50]}…{text[-49:]}")
