@@ -2,17 +2,16 @@
 
 import math
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 import pytest
 from tests.examples import blobs, with_gaps
 from tests.methods.small import small
+from tests.training.interruptions import interrupted_at_every_epoch
 
 from protocol_mvc.estimators.base import MultiViewClusterer
 from protocol_mvc.estimators.clusterers import ESTIMATORS, load_model
 from protocol_mvc.exceptions import ModelFileError
-from protocol_mvc.training import checkpoint
 
 VIEWS, TRUTH = blobs(dims=(5, 4, 3))
 every = pytest.mark.parametrize("name", ESTIMATORS)
@@ -94,31 +93,11 @@ def test_a_saved_model_predicts_the_same_bits(name: str, model: MultiViewCluster
         other.load(tmp_path / "model")
 
 
-class StopError(Exception):
-    """Raised in place of a kill."""
-
-
 @every
 def test_fit_interrupted_at_every_epoch_resumes_to_the_same_bits(
-    name: str, model: MultiViewClusterer, tmp_path, monkeypatch
+    name: str, model: MultiViewClusterer, tmp_path
 ):
-    write = checkpoint.Checkpoint.on_epoch_start
-
-    def interrupt_second_epoch(self: Any, state: Any) -> None:
-        write(self, state)
-        resumed_from = self.load_state() or (0, 0)
-        if state[:2] != resumed_from[:2]:
-            raise StopError
-
-    monkeypatch.setattr(checkpoint, "SAVE_INTERVAL", 0.0)
-    monkeypatch.setattr(checkpoint.Checkpoint, "on_epoch_start", interrupt_second_epoch)
-    n_interruptions = 0
-    while True:
-        try:
-            resumed = small(name).fit(VIEWS, checkpoint_dir=tmp_path)
-            break
-        except StopError:
-            n_interruptions += 1
+    resumed, n_interruptions = interrupted_at_every_epoch(lambda: small(name), VIEWS, tmp_path)
     assert n_interruptions >= model.n_iter_ - 1
     assert np.array_equal(resumed.predict_proba(VIEWS), model.predict_proba(VIEWS))
     assert [record["epoch"] for record in resumed.history_] == [r["epoch"] for r in model.history_]

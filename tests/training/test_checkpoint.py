@@ -1,16 +1,10 @@
-"""A fit that was stopped goes on to the same bits, and what is not whole is never used."""
+"""An interrupted training resumes to the same bits, and a damaged state is never used."""
 
 import errno
+import math
 import os
-import random
-import shutil
-import signal
-import subprocess
-import sys
-import time
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,287 +13,297 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.examples import SMALL, blobs, tiny, twins, with_gaps
+from tests.examples import seeded, source
+from tests.training.interruptions import StopError
+from torch import Tensor, nn
 
-from protocol_mvc import PROTOCOL, ProtocolConfig, as_views
-from protocol_mvc.data import data_hash
-from protocol_mvc.estimators import base
-from protocol_mvc.exceptions import CheckpointError, CheckpointWarning
-from protocol_mvc.methods.protocol.algorithm import Protocol
-from protocol_mvc.partition import consensus
+from protocol_mvc.data.batches import Batch, Source
+from protocol_mvc.exceptions import CheckpointError, CheckpointWarning, DivergenceWarning
+from protocol_mvc.nn.seeded import Dropout, build
 from protocol_mvc.training import checkpoint
-from protocol_mvc.training.checkpoint import NAMES, Checkpoint
-from protocol_mvc.training.stage import EpochRecord, TrainingState
+from protocol_mvc.training.checkpoint import FILE_NAME, Checkpoint
+from protocol_mvc.training.loop import train
+from protocol_mvc.training.snapshot import capture
+from protocol_mvc.training.stage import (
+    SKIP,
+    STOP,
+    Callback,
+    EpochRecord,
+    Losses,
+    Optimizer,
+    Sampling,
+    Signal,
+    Stage,
+    TrainingState,
+)
 
-ROOT = Path(__file__).parents[1]
-VIEWS, _ = blobs((40, 20, 10))
-CONFIG = ProtocolConfig(**SMALL, rounds=2, align_twins=True)
+DATA = np.random.default_rng(0).normal(size=(10, 4))
+FIT = {"n_clusters": 3, "data": "a hash"}
+STATE = TrainingState(
+    0, 1, None, 1.0, [EpochRecord("s", 0, 0.25, 1e-3, 1.0, {"loss": 1 / 3})], {"x": torch.rand(3)}
+)
 
 
 @pytest.fixture(autouse=True)
-def keep_every_state(monkeypatch: pytest.MonkeyPatch) -> None:
+def write_every_state(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(checkpoint, "SAVE_INTERVAL", 0.0)
 
 
-class StopError(Exception):
-    """What ends a fit in these tests."""
+class Example(nn.Module, Callback):
+    """A method that uses all of the loop: random hooks, signals, resets, a monitor and a divergence."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.bias = nn.Parameter(torch.zeros(2))
+        self.network = nn.Sequential(nn.Linear(4, 6), Dropout(0.5), nn.Linear(6, 2))
+        self.lr_factor = 1.0
+        self.n_reported = 0
+
+    def stages(self) -> list[Stage]:
+        start = lambda source, generator: torch.rand(3, generator=generator)
+        kept = Optimizer(reset="never")
+        return [
+            Stage("plain", 2, self.step),
+            Stage("skipped", 4, self.step, on_start=lambda source, generator: SKIP),
+            Stage("stopped", 3, self.step, kept, on_start=start, on_epoch_start=self.draw),
+            Stage("part", 2, self.step, Optimizer(reset="epoch"), Sampling(max_samples=7)),
+            Stage("monitored", 3, self.step, Optimizer(0.1), monitor=self.evaluate, eval_interval=1),
+            Stage("diverging", 2, self.diverge, kept),
+            Stage("end", on_start=lambda source, generator: self.read_out(generator)),
+        ]
+
+    def step(self, batch: Batch, progress: float, context: Any) -> Losses:
+        shift = 0.0 if context is None else context
+        return {"loss": (self.network(batch.views[0]) + self.bias - shift).square().mean()}
+
+    def draw(
+        self, source: Source, generator: torch.Generator, progress: float, value: Tensor
+    ) -> Tensor | Signal:
+        return STOP if progress == 1 else value.sum() + torch.rand((), generator=generator)
+
+    def evaluate(self, source: Source, generator: torch.Generator) -> float:
+        """Return a random value, so that the best epoch is any."""
+        return float(torch.rand((), generator=generator))
+
+    def diverge(self, batch: Batch, progress: float, context: Any) -> Losses:
+        """Diverge in the second epoch, unless the learning rate is lower."""
+        factor = math.nan if progress == 1 and self.lr_factor == 1 else 1.0
+        return {"loss": factor * self.step(batch, progress, context)["loss"]}
+
+    def read_out(self, generator: torch.Generator) -> None:
+        with torch.no_grad():
+            self.bias.add_(torch.rand(2, generator=generator))
+
+    def on_epoch_start(self, state: TrainingState) -> None:
+        self.lr_factor = state.lr_factor
+
+    def on_epoch_end(self, record: EpochRecord) -> None:
+        self.n_reported += 1
+
+    def on_epochs_skipped(self, stage: str, n_epochs: int) -> None:
+        self.n_reported += n_epochs
 
 
-def estimator(**params: Any) -> PROTOCOL:
-    return tiny(**({"config": CONFIG} | params))
+class Interruption(Callback):
+    """Raises before an epoch."""
 
+    def __init__(self, n_epochs: int) -> None:
+        self.n_left = n_epochs
 
-def stopped(folder: Path, epochs: int, views: Any = VIEWS, **params: Any) -> None:
-    """A fit that ends after so many epochs."""
-    told = 0
-
-    def keep(self: Checkpoint, state: TrainingState, *, final: bool = False) -> None:
-        nonlocal told
-        whole(self, state, final=final)
-        told += 1
-        if told > epochs:
+    def on_epoch_start(self, state: TrainingState) -> None:
+        if self.n_left == 0:
             raise StopError
-
-    whole, model = Checkpoint.keep, estimator(**params)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Checkpoint, "keep", keep)
-        with pytest.raises(StopError):
-            model.fit(views, checkpoint_dir=folder)
+        self.n_left -= 1
 
 
-def same(first: PROTOCOL, second: PROTOCOL) -> bool:
-    weights = second.module_.state_dict()
-    return (
-        bool((first.labels_ == second.labels_).all())
-        and all(torch.equal(value, weights[name]) for name, value in first.module_.state_dict().items())
-        and [(h["stage"], h["epoch"]) for h in first.history_]
-        == [(h["stage"], h["epoch"]) for h in second.history_]
-    )
-
-
-EPOCHS = 9  # reconstruct 3, align 2, two rounds of 2
-
-
-@pytest.mark.parametrize("views", [VIEWS, with_gaps(VIEWS)], ids=["whole", "gaps"])
-@pytest.mark.parametrize("epochs", range(EPOCHS))
-def test_a_fit_goes_on_to_the_same_bits_from_every_epoch(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, epochs: int, views: Any
-):
-    monkeypatch.setattr(
-        consensus, "same_partition", lambda *given: False
-    )  # no round is left out or ends early
-    stopped(tmp_path, epochs, views)
-    assert same(estimator().fit(views), estimator().fit(views, checkpoint_dir=tmp_path))
-
-
-@pytest.mark.parametrize("epochs", range(1 + 2 * 2))
-def test_views_of_the_same_items_go_on_too(tmp_path: Path, epochs: int):
-    views, params = (
-        twins((40, 20, 10)),
-        {"config": CONFIG.model_copy(update={"align_twins": False, "early_end": False})},
-    )
-    stopped(tmp_path, epochs, views, **params)
-    found = estimator(**params).fit(views, checkpoint_dir=tmp_path)
-    assert same(estimator(**params).fit(views), found)
-    assert found.history_[0]["stage"] == "reconstruct twins"
-
-
-@pytest.mark.parametrize("epochs", [5, 6, 7])
-def test_a_round_that_ends_early_or_is_left_out_stays_so(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, epochs: int
-):
-    monkeypatch.setattr(consensus, "same_partition", lambda *given: True)
-    stopped(tmp_path, epochs)
-    found = estimator().fit(VIEWS, checkpoint_dir=tmp_path)
-    assert same(estimator().fit(VIEWS), found)
-    stages = [record["stage"] for record in found.history_]
-    assert (stages.count("rebalance 1"), stages.count("rebalance 2")) == (1, 0)  # of two epochs each
-
-
-@pytest.mark.parametrize("epochs", range(EPOCHS))
-def test_rounds_that_both_end_early_go_on_too_and_the_bar_comes_to_its_end(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, epochs: int
-):
-    moves = list[int]()
-
-    @contextmanager
-    def bar(total: int, *, visible: bool) -> Iterator[Callable[..., None]]:
-        moves[:] = [-total]
-        yield lambda name, steps=1: moves.append(steps)
-
-    monkeypatch.setattr(consensus, "same_partition", lambda *given: False)  # no round is left out
-    monkeypatch.setattr(Protocol, "label", lambda *given: False)
-    monkeypatch.setattr(base, "progress_bar", bar)
-    stopped(tmp_path, epochs)
-    found = estimator().fit(VIEWS, checkpoint_dir=tmp_path)
-    assert sum(moves) == 0
-    assert same(estimator().fit(VIEWS), found)
-    assert sum(moves) == 0
-    assert found.n_iter_ == EPOCHS - 2  # the second epoch of each round is left out
-
-
-def test_a_finished_fit_is_there_at_once_and_in_nobodys_way(tmp_path: Path):
-    first = estimator().fit(VIEWS, checkpoint_dir=tmp_path)
-    started = time.perf_counter()
-    assert same(first, estimator().fit(VIEWS, checkpoint_dir=tmp_path))
-    seconds = time.perf_counter() - started
-    assert seconds < 1 + sum(record["seconds"] for record in first.history_)
-    estimator(random_state=1).fit(VIEWS, checkpoint_dir=tmp_path)
-
-
-def test_a_seed_nobody_gave_is_the_one_of_the_fit_that_was_stopped(tmp_path: Path):
-    stopped(tmp_path, 4, random_state=None)
-    found = estimator(random_state=None).fit(VIEWS, checkpoint_dir=tmp_path)
-    assert same(found, estimator(random_state=found.seed_).fit(VIEWS))
-
-
-@pytest.mark.parametrize(
-    ("change", "name"),
-    [
-        ({"random_state": 1}, "random_state"),
-        ({"n_clusters": 4}, "n_clusters"),
-        ({"batch_size": 16}, "batch_size"),
-        ({"scale": "none"}, "scale"),
-        ({"config": CONFIG.model_copy(update={"mix": 0.3})}, "config__mix"),
-    ],
-    ids=lambda value: str(value)[:12] if isinstance(value, str) else "",
-)
-def test_the_fit_of_something_else_is_refused_and_left_alone(tmp_path: Path, change: Any, name: str):
-    stopped(tmp_path, 4)
-    before = {path: path.read_bytes() for path in tmp_path.iterdir()}
-    with pytest.raises(CheckpointError, match=f"had another {name}"):
-        estimator(**change).fit(VIEWS, checkpoint_dir=tmp_path)
-    with pytest.raises(CheckpointError, match="had another data"):
-        estimator().fit(VIEWS[::-1], checkpoint_dir=tmp_path)
-    assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
-
-
-@settings(max_examples=40, deadline=None)
-@given(st.data())
-def test_a_state_cut_or_altered_anywhere_gives_way_to_the_one_before(tmp_path_factory: Any, data: Any):
-    folder = tmp_path_factory.mktemp("states")
-    kept = Checkpoint(folder, {"a": 1})
-    for number in range(2):
-        kept.keep(
-            TrainingState(
-                0, number, None, 1.0, [EpochRecord("s", 0, 0.1, 1e-3, 1.0, {"l": 0.5})], {"x": torch.ones(3)}
-            )
-        )
-    path = folder / NAMES[1]
-    content = bytearray(path.read_bytes())
-    at = data.draw(st.integers(0, len(content) - 1))
-    if data.draw(st.booleans()):
-        content[at] ^= data.draw(st.integers(1, 255))
-    else:
-        del content[at:]
-    path.write_bytes(content)
-    with pytest.warns(CheckpointWarning, match="cut or altered"):
-        state = Checkpoint(folder, {"a": 1}).load()
-    assert state is not None
-    assert state.epoch == 0
-
-
-def test_a_state_reads_as_it_was_written(tmp_path: Path):
-    state = TrainingState(
-        2, 3, torch.arange(4), 0.1, [EpochRecord("s", 1, 0.25, 1e-3, 1.0, {"l": 1 / 3})], {"x": torch.rand(2)}
-    )
-    Checkpoint(tmp_path / "new" / "folder", {"a": [1, None]}).keep(state)
-    found = Checkpoint(tmp_path / "new" / "folder", {"a": [1, None]}).load()
-    assert found is not None
-    assert isinstance(found.begun, torch.Tensor)
-    assert torch.equal(found.begun, torch.arange(4))
-    assert torch.equal(found.tensors["x"], state.tensors["x"])
-    assert found._replace(begun=None, tensors={}) == state._replace(begun=None, tensors={})
-
-
-def test_states_are_kept_every_few_seconds_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(checkpoint, "SAVE_INTERVAL", 1000.0)
-    kept = Checkpoint(tmp_path, {})
-    kept.keep(TrainingState(0, 0, None, 1.0, [], {}))
-    assert list(tmp_path.iterdir()) == []
-    kept.keep(TrainingState(1, 0, None, 1.0, [], {}), final=True)
-    assert [path.name for path in tmp_path.iterdir()] == [NAMES[0]]
-
-
-@pytest.mark.parametrize("fault", [errno.ENOSPC, errno.EROFS, errno.EACCES])
-def test_a_disk_that_takes_nothing_is_told_and_the_fit_goes_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: int
-):
-    stopped(tmp_path, 3)
-
-    def write(path: Path, content: bytes) -> int:
-        raise OSError(fault, os.strerror(fault), str(path))
-
-    monkeypatch.setattr(Path, "write_bytes", write)
-    with pytest.warns(CheckpointWarning, match="no checkpoint could be written"):
-        found = estimator().fit(VIEWS, checkpoint_dir=tmp_path)
-    monkeypatch.undo()
-    assert same(found, estimator().fit(VIEWS))
+def run(callbacks: Sequence[Callback] = ()) -> tuple[dict[str, Tensor], list[EpochRecord]]:
+    """Train the example; return all weights and states of generators, and the history without wall times."""
+    generator = seeded()
+    module = build(Example, generator)
     with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        fit = checkpoint.fit_identity(estimator(), data_hash(as_views(VIEWS)))
-        assert Checkpoint(tmp_path, fit).load() is not None
+        warnings.simplefilter("ignore", DivergenceWarning)
+        history = train(module, module.stages(), source(DATA, 4), generator, [module, *callbacks])
+    assert module.n_reported == sum(stage.n_epochs for stage in module.stages())
+    return capture(module, None, generator), [record._replace(seconds=0) for record in history]
 
 
-def test_links_are_not_followed(tmp_path: Path):
-    Checkpoint(tmp_path / "a", {}).keep(TrainingState(0, 1, None, 1.0, [], {}))
-    (tmp_path / "b").mkdir()
-    (tmp_path / "b" / NAMES[0]).symlink_to(tmp_path / "a" / NAMES[0])
-    with pytest.warns(CheckpointWarning, match="link"):
-        assert Checkpoint(tmp_path / "b", {}).load() is None
+def assert_equal(found: Any, expected: Any) -> None:
+    torch.testing.assert_close(found[0], expected[0], rtol=0, atol=0)
+    assert found[1] == expected[1]
 
 
-SCRIPT = """
-import sys
-import numpy as np
-from tests.examples import blobs, tiny
-from tests.test_checkpoint import CONFIG
-from protocol_mvc import checkpoint
-checkpoint.EVERY = 0.0
-views, _ = blobs((400, 100, 30), dims=(30, 20))
-config = CONFIG.model_copy(update={"reconstruct_length": 12, "align_length": 6, "rebalance_length": 8})
-print("ready", flush=True)
-model = tiny(config=config).fit(views, checkpoint_dir=sys.argv[1] or None)
-np.savez(sys.argv[2], labels=model.labels_, **{n: x.numpy() for n, x in model.module_.state_dict().items()})
-"""
+N_STATES = 2 + 3 + 2 + 3 + 3  # before every epoch, before the stop and before the repeated epoch
 
 
-def run(folder: Path | str, result: Path, moment: float | None = None) -> tuple[int, float]:
-    """Fit in a process of its own, killed at a moment if one is given; its exit code and seconds."""
-    command = [sys.executable, "-c", SCRIPT, str(folder), str(result)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT) as fit:
-        assert fit.stdout is not None
-        fit.stdout.readline()
-        started = time.perf_counter()
-        if moment is not None:
-            time.sleep(moment)
-            fit.send_signal(signal.SIGKILL)
-        return fit.wait(), time.perf_counter() - started
+class TestResume:
+    @pytest.mark.parametrize("n_epochs", range(N_STATES))
+    def test_training_interrupted_at_any_epoch_resumes_to_the_same_bits(self, tmp_path: Path, n_epochs: int):
+        with pytest.raises(StopError):
+            run([Checkpoint(tmp_path, FIT), Interruption(n_epochs)])
+        assert_equal(run([Checkpoint(tmp_path, FIT)]), run())
+
+    def test_training_interrupted_at_every_epoch_resumes_to_the_same_bits(self, tmp_path: Path):
+        n_interruptions, found = 0, None
+        while found is None:
+            try:
+                found = run([Checkpoint(tmp_path, FIT), Interruption(1)])
+            except StopError:
+                n_interruptions += 1
+        assert n_interruptions == N_STATES - 1
+        assert_equal(found, run())
+
+    def test_finished_training_is_not_repeated(self, tmp_path: Path):
+        expected = run([Checkpoint(tmp_path, FIT)])
+        assert_equal(run([Checkpoint(tmp_path, FIT), Interruption(0)]), expected)
+
+    def test_state_is_read_as_it_was_written(self, tmp_path: Path):
+        state = STATE._replace(stage=2, start_value=torch.arange(4), lr_factor=0.1 * 0.1)
+        Checkpoint(tmp_path / "new" / "folder", FIT).on_epoch_start(state)
+        found = Checkpoint(tmp_path / "new" / "folder", FIT).load_state()
+        assert found is not None
+        assert found._replace(start_value=None, tensors={}) == state._replace(start_value=None, tensors={})
+        torch.testing.assert_close(found.start_value, state.start_value, rtol=0, atol=0)
+        torch.testing.assert_close(found.tensors, state.tensors, rtol=0, atol=0)
+
+    def test_seed_is_that_of_the_interrupted_fit(self, tmp_path: Path):
+        first = Checkpoint(tmp_path, FIT)
+        seed = first.seed_or(None)
+        first.on_epoch_start(STATE)
+        assert Checkpoint(tmp_path, FIT).seed_or(None) == seed
+
+    def test_states_are_not_written_more_often_than_the_interval(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ):
+        monkeypatch.setattr(checkpoint, "SAVE_INTERVAL", math.inf)
+        written = Checkpoint(tmp_path, FIT)
+        written.on_epoch_start(STATE)
+        assert list(tmp_path.iterdir()) == []
+        written.on_train_end(STATE)
+        assert [path.name for path in tmp_path.iterdir()] == [FILE_NAME]
 
 
-def arrays(path: Path) -> dict[str, Any]:
-    with np.load(path) as found:
-        return dict(found)
+class TestDamage:
+    @settings(max_examples=60, deadline=None)
+    @given(st.data())
+    def test_truncated_or_altered_file_is_not_used(self, tmp_path_factory: Any, data: Any):
+        folder = tmp_path_factory.mktemp("checkpoint")
+        Checkpoint(folder, FIT).on_epoch_start(STATE)
+        content = bytearray((folder / FILE_NAME).read_bytes())
+        position = data.draw(st.integers(0, len(content) - 1))
+        match data.draw(st.sampled_from(["alter", "truncate", "append"])):
+            case "alter":
+                content[position] ^= data.draw(st.integers(1, 255))
+            case "truncate":
+                del content[position:]
+            case _:
+                content += bytes(position + 1)
+        (folder / FILE_NAME).write_bytes(content)
+        with pytest.warns(CheckpointWarning, match=FILE_NAME):
+            assert Checkpoint(folder, FIT).load_state() is None
+
+    def test_training_starts_again_and_replaces_a_damaged_file(self, tmp_path: Path):
+        (tmp_path / FILE_NAME).write_bytes(b"no state")
+        with pytest.warns(CheckpointWarning):
+            damaged = Checkpoint(tmp_path, FIT)
+        assert_equal(run([damaged]), run())
+        assert Checkpoint(tmp_path, FIT).load_state() is not None
+
+    def test_state_of_another_format_version_is_not_used(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ):
+        Checkpoint(tmp_path, FIT).on_epoch_start(STATE)
+        monkeypatch.setattr(checkpoint, "FORMAT_VERSION", checkpoint.FORMAT_VERSION + 1)
+        with pytest.warns(CheckpointWarning, match="version"):
+            assert Checkpoint(tmp_path, FIT).load_state() is None
+
+    @pytest.mark.parametrize("exists", [True, False])
+    def test_symlink_is_neither_read_nor_followed(self, tmp_path: Path, exists: bool):
+        target, folder = tmp_path / "target", tmp_path / "folder"
+        folder.mkdir()
+        if exists:
+            Checkpoint(folder, FIT).on_epoch_start(STATE)
+            (folder / FILE_NAME).rename(target)
+        (folder / FILE_NAME).symlink_to(target)
+        before = target.read_bytes() if exists else None
+        with pytest.warns(CheckpointWarning, match="link"):
+            linked = Checkpoint(folder, FIT)
+        assert linked.load_state() is None
+        linked.on_epoch_start(STATE)
+        assert (target.read_bytes() if target.exists() else None) == before
+        assert Checkpoint(folder, FIT).load_state() is not None
+
+    def test_write_that_is_interrupted_leaves_the_state_before(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ):
+        Checkpoint(tmp_path, FIT).on_epoch_start(STATE)
+        write = Path.write_bytes
+
+        def write_half(path: Path, content: bytes) -> int:
+            write(path, content[: len(content) // 2])
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(Path, "write_bytes", write_half)
+        with pytest.raises(KeyboardInterrupt):
+            Checkpoint(tmp_path, FIT).on_epoch_start(STATE._replace(epoch=2))
+        found = Checkpoint(tmp_path, FIT).load_state()
+        assert found is not None
+        assert found.epoch == STATE.epoch
 
 
-def kill_and_go_on(tmp_path: Path, count: int) -> None:
-    """Kill a fit at so many random moments of its life, go on, and compare."""
-    (_, seconds), draws = run("", tmp_path / "straight.npz"), random.Random(0)
-    straight = arrays(tmp_path / "straight.npz")
-    for number in range(count):
-        folder, result, moment = tmp_path / f"{number}", tmp_path / f"{number}.npz", draws.uniform(0, seconds)
-        while run(folder, result, moment)[0] == 0:  # it was faster than the first one
-            shutil.rmtree(folder)
-            moment /= 2
-        assert run(folder, result)[0] == 0
-        found = arrays(result)
-        assert all(np.array_equal(found[name], value) for name, value in straight.items()), number
+class TestOtherFit:
+    @pytest.mark.parametrize(
+        ("fit", "name"),
+        [
+            (FIT | {"n_clusters": 4}, "n_clusters"),
+            (FIT | {"data": "another hash"}, "data"),
+            (FIT | {"new": 1}, "new"),
+            ({"data": "a hash"}, "n_clusters"),
+        ],
+    )
+    def test_state_of_another_unfinished_fit_is_refused(self, tmp_path: Path, fit: dict[str, Any], name: str):
+        Checkpoint(tmp_path, FIT).on_epoch_start(STATE)
+        before = (tmp_path / FILE_NAME).read_bytes()
+        with pytest.raises(CheckpointError, match=name):
+            Checkpoint(tmp_path, fit)
+        assert (tmp_path / FILE_NAME).read_bytes() == before
+
+    def test_state_of_another_finished_fit_is_replaced(self, tmp_path: Path):
+        Checkpoint(tmp_path, FIT).on_train_end(STATE)
+        other = Checkpoint(tmp_path, FIT | {"n_clusters": 4})
+        assert other.load_state() is None
+        other.on_epoch_start(STATE)
+        assert Checkpoint(tmp_path, FIT | {"n_clusters": 4}).load_state() is not None
 
 
-def test_a_killed_fit_goes_on_to_the_same_bits(tmp_path: Path):
-    kill_and_go_on(tmp_path, 2)
+class TestDisk:
+    @pytest.mark.parametrize("fault", [errno.ENOSPC, errno.EROFS, errno.EACCES], ids=errno.errorcode.get)
+    def test_training_continues_if_nothing_can_be_written(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: int
+    ):
+        with pytest.raises(StopError):
+            run([Checkpoint(tmp_path, FIT), Interruption(3)])
+        before = (tmp_path / FILE_NAME).read_bytes()
 
+        def write(path: Path, content: bytes) -> int:
+            raise OSError(fault, os.strerror(fault), str(path))
 
-@pytest.mark.slow
-def test_thirty_killed_fits_go_on_to_the_same_bits(tmp_path: Path):
-    kill_and_go_on(tmp_path, 30)
+        monkeypatch.setattr(Path, "write_bytes", write)
+        with pytest.warns(CheckpointWarning, match=os.strerror(fault)):
+            found = run([Checkpoint(tmp_path, FIT)])
+        monkeypatch.undo()
+        assert_equal(found, run())
+        assert (tmp_path / FILE_NAME).read_bytes() == before
+        assert_equal(run([Checkpoint(tmp_path, FIT)]), found)
+
+    def test_training_continues_if_the_folder_cannot_be_created(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ):
+        monkeypatch.setattr(Path, "mkdir", lambda path, **kwargs: (_ for _ in ()).throw(PermissionError()))
+        with pytest.warns(CheckpointWarning, match="new"):
+            found = run([Checkpoint(tmp_path / "new", FIT)])
+        assert_equal(found, run())
+
+    def test_folder_that_is_a_file_is_an_error_at_once(self, tmp_path: Path):
+        (tmp_path / "file").touch()
+        with pytest.raises(NotADirectoryError):
+            Checkpoint(tmp_path / "file", FIT)

@@ -1,8 +1,7 @@
-"""The loop: stages in order, progress from 0 to 1, means on record, and a stop when a loss breaks."""
+"""The training loop: order of stages, hooks, signals, divergence, monitors and optimizers."""
 
 import math
 from collections.abc import Sequence
-from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -11,434 +10,310 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.examples import seeded, source
-from torch import nn
+from torch import Tensor, nn
 
 from protocol_mvc.exceptions import DivergenceError, DivergenceWarning
 from protocol_mvc.training.loop import train
-from protocol_mvc.training.stage import EpochRecord, Stage, TrainingState
+from protocol_mvc.training.stage import (
+    SKIP,
+    STOP,
+    Callback,
+    EpochRecord,
+    Optimizer,
+    Sampling,
+    Stage,
+    TrainingState,
+)
 
 DATA = np.arange(20.0).reshape(10, 2)
 
 
 class Weight(nn.Module):
-    """One number."""
+    """One weight, whose loss is its square."""
 
     def __init__(self) -> None:
         super().__init__()
         self.w = nn.Parameter(torch.ones(()))
 
+    def step(self, batch: Any, progress: float, context: Any) -> dict[str, Tensor]:
+        return {"loss": self.w.square()}
 
-class Spy:
-    """A stage that writes down everything that happens to it."""
 
-    def __init__(self, module: Weight, name: str, epochs: int, log: list[Any]) -> None:
-        self.module, self.name, self.epochs, self.log = module, name, epochs, log
+class Recorder(Callback):
+    """Records everything that a callback receives."""
 
-    def stage(self) -> Stage:
-        return Stage(self.name, self.epochs, self.step, 1e-2, self.begin, self.prepare)
+    def __init__(self) -> None:
+        self.records: list[EpochRecord] = []
+        self.skipped: list[tuple[str, int]] = []
+        self.states: list[tuple[int, int]] = []
+        self.final: TrainingState | None = None
 
-    def begin(self, source, generator):
-        self.log.append((self.name, "begin"))
-        return f"{self.name} begun"
+    def on_epoch_start(self, state: TrainingState) -> None:
+        self.states.append((state.stage, state.epoch))
 
-    def prepare(self, source, generator, progress, begun):
-        self.log.append((self.name, "prepare", progress, begun))
-        return f"context at {progress}"
+    def on_epoch_end(self, record: EpochRecord) -> None:
+        self.records.append(record)
 
-    def step(self, batch, progress, context):
-        self.log.append((self.name, "step", progress, context))
-        return {"loss": self.module.w.square()}
+    def on_epochs_skipped(self, stage: str, n_epochs: int) -> None:
+        self.skipped.append((stage, n_epochs))
 
+    def on_train_end(self, state: TrainingState) -> None:
+        self.final = state
 
-def run(epochs: tuple[int, ...], batch_size: int = 4):
-    module = Weight()
-    log: list[Any] = []
-    stages = [Spy(module, f"stage {i}", n, log).stage() for i, n in enumerate(epochs)]
-    return module, log, train(module, stages, source(DATA, batch_size), seeded())
 
+def logged_stages(module: Weight, lengths: Sequence[int], log: list[Any]) -> list[Stage]:
+    """Return stages of these lengths, whose hooks and steps append their arguments to the log."""
 
-def test_stages_run_in_order_and_each_begins_once():
-    _, log, history = run((2, 0, 1))
-    assert [event for event in log if event[1] == "begin"] == [(f"stage {i}", "begin") for i in range(3)]
-    assert [event[0] for event in log] == sorted(event[0] for event in log)
-    assert [(epoch.stage, epoch.epoch) for epoch in history] == [
-        ("stage 0", 0),
-        ("stage 0", 1),
-        ("stage 2", 0),
-    ]
+    def make(name: str, n_epochs: int) -> Stage:
+        def on_start(source, generator):
+            log.append((name, "on_start"))
+            return torch.tensor(n_epochs)
 
+        def on_epoch_start(source, generator, progress, value):
+            log.append((name, "on_epoch_start", progress, int(value)))
+            return f"context at {progress}"
 
-def test_every_epoch_is_prepared_with_what_began_and_its_steps_get_the_context():
-    _, log, _ = run((3,))
-    per_epoch = [("prepare", progress, "stage 0 begun") for progress in (0.0, 0.5, 1.0)]
-    assert [event[1:] for event in log if event[1] == "prepare"] == per_epoch
-    steps = [event[2:] for event in log if event[1] == "step"]
-    assert steps == [(p, f"context at {p}") for p in (0.0, 0.5, 1.0) for _ in range(3)]  # 10 rows by 4
+        def step(batch, progress, context):
+            log.append((name, "step", progress, context))
+            return {"loss": module.w.square()}
 
+        return Stage(name, n_epochs, step, on_start=on_start, on_epoch_start=on_epoch_start)
 
-@given(st.integers(1, 7))
-def test_progress_goes_evenly_from_0_to_1(epochs: int):
-    _, log, _ = run((epochs,), batch_size=10)
-    progress = [event[2] for event in log if event[1] == "step"]
-    assert progress == pytest.approx(np.linspace(0, 1, epochs) if epochs > 1 else [0])
+    return [make(f"stage {i}", n) for i, n in enumerate(lengths)]
 
 
-def test_a_stage_without_prepare_has_no_context():
-    module, seen = Weight(), []
-
-    def step(batch, progress, context):
-        seen.append(context)
-        return {"loss": module.w.square()}
-
-    train(module, [Stage("bare", 1, step)], source(DATA), seeded())
-    assert seen == [None]
-
-
-def test_a_stage_without_epochs_needs_no_step():
-    began = []
-    stage = Stage("only begin", begin=lambda source, generator: began.append(len(source)))
-    assert train(Weight(), [stage], source(DATA), seeded()) == []
-    assert began == [10]
-
-
-def test_a_stage_with_epochs_needs_a_step():
-    with pytest.raises(AssertionError, match="stage 'idle' has epochs but no step"):
-        train(Weight(), [Stage("idle", 1)], source(DATA), seeded())
-
-
-def test_the_record_holds_the_mean_of_each_term_over_the_batches():
-    module, values = Weight(), iter([1.0, 2.0, 6.0])
-
-    def step(batch, progress, context):
-        value = next(values)
-        return {"a": module.w * 0 + value, "b": module.w * 0 - value}
-
-    (epoch,) = train(module, [Stage("s", 1, step)], source(DATA, 4), seeded())
-    assert epoch.losses == pytest.approx({"a": 3.0, "b": -3.0})
-    assert epoch.seconds >= 0
-
-
-def test_the_terms_are_summed_and_descended():
-    module = Weight()
-
-    def step(batch, progress, context):
-        return {"up": 3 * module.w, "down": -module.w}  # the sum falls with w
-
-    train(module, [Stage("s", 1, step, learning_rate=0.1)], source(DATA, 10), seeded())
-    assert float(module.w.detach()) == pytest.approx(0.9)  # Adam's first step is the learning rate
-
-
-def test_steps_see_every_row_once_an_epoch():
-    module, rows = Weight(), []
-
-    def step(batch, progress, context):
-        rows.extend(batch.rows.tolist())
-        return {"loss": module.w.square()}
-
-    train(module, [Stage("s", 2, step)], source(DATA, 4), seeded())
-    assert sorted(rows[:10]) == sorted(rows[10:]) == list(range(10))
-    assert rows[:10] != rows[10:]
-
-
-def test_on_epoch_hears_of_each_epoch_as_it_ends():
-    heard: list[EpochRecord] = []
-    module = Weight()
-    stage = Stage("s", 3, lambda batch, progress, context: {"loss": module.w.square()})
-    assert train(module, [stage], source(DATA), seeded(), heard.append) == heard
-    assert len(heard) == 3
-
-
-@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
-@pytest.mark.filterwarnings("ignore::protocol_mvc.exceptions.DivergenceWarning")
-def test_a_loss_that_is_broken_at_any_rate_stops_the_training(value: float):
-    module, calls = Weight(), []
-
-    def step(batch, progress, context):
-        calls.append(progress)
-        return {"fine": module.w.square(), "broken": module.w * (value if progress else 1.0)}
-
-    expected = rf"the broken loss became {value} in epoch 1 of stage 'tune'.*learning rate.*scale"
-    with pytest.raises(DivergenceError, match=expected):
-        train(module, [Stage("tune", 5, step)], source(DATA), seeded())
-    assert calls == [0.0, *[0.25] * 4]  # the rate, a tenth, a hundredth, a thousandth
-
-
-def test_an_epoch_that_diverges_is_run_again_from_where_it_began_at_a_lower_rate():
-    module, started = Weight(), []
-
-    def step(batch, progress, context):
-        if progress == 1:
-            started.append(float(module.w.detach()))
-        return {"loss": module.w.square() * (math.nan if progress == 1 and len(started) < 3 else 1.0)}
-
-    with pytest.warns(DivergenceWarning, match=r"epoch 2 of stage 'tune': it is run again at 0.\d+ of"):
-        history = train(module, [Stage("tune", 3, step, 0.1)], source(DATA, 10), seeded())
-    assert len(set(started)) == 1
-    assert [epoch.epoch for epoch in history] == [0, 1, 2]
-    assert [epoch.rate for epoch in history] == pytest.approx([0.1, 0.1, 0.001])
-
-
-@pytest.mark.parametrize("last", [math.nan, math.inf], ids=str)
-def test_weights_that_broke_in_the_last_step_are_noticed(last: float):
-    module = Weight()
-
-    def step(batch, progress, context):
-        module.w.register_hook(lambda gradient: gradient * last)
-        return {"loss": module.w.square()}
-
-    with (
-        pytest.warns(DivergenceWarning, match="norm of the weights became nan"),
-        pytest.raises(DivergenceError, match="norm of the weights became nan"),
-    ):
-        train(module, [Stage("s", 1, step)], source(DATA, 10), seeded())
-
-
-def test_a_loss_that_explodes_is_a_divergence_too():
-    module, values = Weight(), iter([1.0, 5.0, 1e9, 4.0])
-    step = lambda batch, progress, context: {"loss": module.w * 0 + next(values)}
-    with pytest.warns(DivergenceWarning, match="the loss became 1e[+]09 in epoch 2"):
-        history = train(module, [Stage("s", 3, step)], source(DATA, 10), seeded())
-    assert [epoch.losses["loss"] for epoch in history] == [1, 5, 4]
-
-
-def test_a_state_that_no_such_training_has_is_refused():
-    module = Weight()
-
-    class Kept:
-        def load(self):
-            return TrainingState(0, 7, None, 1.0, [], {})
-
-        def keep(self, state, *, final=False):
-            raise AssertionError
-
-    step = lambda batch, progress, context: {"loss": module.w.square()}
-    with pytest.raises(ValueError, match="stage 0, epoch 7, which is not there"):
-        train(module, [Stage("s", 3, step)], source(DATA), seeded(), keeper=Kept())
-
-
-def visited(stage: Stage, batch_size: int, seed: int = 0) -> list[list[int]]:
-    """The rows of every step of a stage."""
-    module, rows = Weight(), []
-
-    def step(batch, progress, context):
-        rows.append(batch.rows.tolist())
-        return {"loss": module.w.square()}
-
-    train(module, [stage._replace(step=step)], source(DATA, batch_size), seeded(seed))
-    return rows
-
-
-@given(st.integers(1, 25), st.integers(1, 12))
-def test_an_epoch_is_the_fewest_whole_passes_that_have_enough_steps(least: int, batch_size: int):
-    steps = visited(Stage("s", 1, least_steps=least), batch_size)
-    n_batches = -(-10 // batch_size)
-    assert len(steps) % n_batches == 0
-    assert len(steps) - n_batches < least <= len(steps)
-    for first in range(0, len(steps), n_batches):
-        assert sorted(chain.from_iterable(steps[first : first + n_batches])) == list(range(10))
-
-
-@given(st.integers(1, 12), st.integers(1, 12), st.integers(1, 25))
-def test_an_epoch_ends_after_its_most_steps(most: int, batch_size: int, least: int):
-    stage = Stage("s", 1, least_steps=least)
-    assert visited(stage._replace(most_steps=most), batch_size) == visited(stage, batch_size)[:most]
-
-
-def test_epochs_that_are_cut_see_other_rows_each_time():
-    steps = visited(Stage("s", 30, most_steps=1), batch_size=2)
-    assert len(steps) == 30
-    assert set(chain.from_iterable(steps)) == set(range(10))
-
-
-def test_the_record_of_an_epoch_is_the_mean_of_the_steps_it_had():
-    module, values = Weight(), iter([1.0, 2.0, 6.0, 50.0])
-    step = lambda batch, progress, context: {"a": module.w * 0 + next(values)}
-    (epoch,) = train(module, [Stage("s", 1, step, most_steps=2)], source(DATA, 4), seeded())
-    assert epoch.losses == pytest.approx({"a": 1.5})
-
-
-def test_the_generator_decides_the_order_alone():
-    stage = Stage("s", 2, least_steps=5)
-    assert visited(stage, 4, seed=1) == visited(stage, 4, seed=1) != visited(stage, 4, seed=2)
-
-
-def test_begin_and_prepare_get_the_generator_and_the_source_of_the_training():
-    module, data, generator = Weight(), source(DATA), seeded()
-    seen: list[Any] = []
-    stage = Stage(
-        "s",
-        1,
-        lambda batch, progress, context: {"loss": module.w.square()},
-        begin=lambda *given: seen.append(given),
-        prepare=lambda *given: seen.append(given[:2]),
-    )
-    train(module, [stage], data, generator)
-    assert seen == [(data, generator)] * 2
-
-
-def test_false_leaves_a_stage_out_without_a_trace():
-    _, log, expected = run((2, 1))
-    module = Weight()
-    seen: list[Any] = []
-    stages = [Spy(module, f"stage {i}", n, seen).stage() for i, n in enumerate((2, 1))]
-    absent = stages[0]._replace(name="absent", begin=lambda source, generator: False)
-    history = train(module, [stages[0], absent, stages[1]], source(DATA, 4), seeded())
-    assert seen == log
-    assert [epoch.losses for epoch in history] == [epoch.losses for epoch in expected]
-
-
-def test_on_skip_hears_of_the_stages_that_are_left_out_alone():
-    module, heard = Weight(), list[Stage]()
-    step = lambda batch, progress, context: {"loss": module.w.square()}
-    begins = [lambda source, generator: True, lambda source, generator: False]
-    stages = [Stage(f"stage {i}", i, step, begin=begins[i % 2]) for i in range(4)]
-    history = train(module, stages, source(DATA), seeded(), on_skip=heard.append)
-    assert heard == [stages[1], stages[3]]
-    assert len(history) + sum(stage.epochs for stage in heard) == sum(stage.epochs for stage in stages)
-
-
-@pytest.mark.parametrize("value", [None, 0, "", (), True], ids=repr)
-def test_nothing_but_false_leaves_a_stage_out_or_ends_it(value):
-    module, given_on = Weight(), []
-
-    def prepare(source, generator, progress, begun):
-        given_on.append(begun)
-        return value
-
-    step = lambda batch, progress, context: {"loss": module.w.square()}
-    stage = Stage("s", 2, step, begin=lambda source, generator: value, prepare=prepare)
-    assert len(train(module, [stage], source(DATA), seeded())) == 2
-    assert given_on == [value, value]
-
-
-@pytest.mark.parametrize("length", range(4))
-def test_a_stage_ends_where_it_is_prepared_with_false_and_the_next_begins(length):
-    module, log, heard = Weight(), list[Any](), list[Stage]()
-    long, last = Spy(module, "long", 3, log).stage(), Spy(module, "last", 1, log).stage()
-    ends = lambda source, generator, progress, begun: progress < length / 2
-    history = train(module, [long._replace(prepare=ends), last], source(DATA), seeded(), on_skip=heard.append)
-    assert [(epoch.stage, epoch.epoch) for epoch in history] == [
-        *(("long", epoch) for epoch in range(length)),
-        ("last", 0),
-    ]
-    assert sum(event[:2] == ("long", "step") for event in log) == length
-    assert [(stage.name, stage.epochs) for stage in heard] == ([("long", 3 - length)] if length < 3 else [])
-
-
-def test_without_a_begin_nothing_has_begun():
-    module, given_on = Weight(), []
-    step = lambda batch, progress, context: {"loss": module.w.square()}
-    prepare = lambda source, generator, progress, begun: given_on.append(begun)
-    train(module, [Stage("s", 1, step, prepare=prepare)], source(DATA), seeded())
-    assert given_on == [None]
-
-
-def test_a_stage_with_a_monitor_cannot_end_unseen():
+def run(lengths: Sequence[int], batch_size: int = 4) -> tuple[list[Any], list[EpochRecord]]:
     module, log = Weight(), list[Any]()
-    stage = (
-        Spy(module, "s", 2, log)
-        .stage()
-        ._replace(
-            prepare=lambda source, generator, progress, begun: False, monitor=lambda source, generator: 0.0
+    history = train(module, logged_stages(module, lengths, log), source(DATA, batch_size), seeded())
+    return log, history
+
+
+class TestOrder:
+    def test_stages_run_in_order_and_each_starts_once(self):
+        log, history = run((2, 0, 1))
+        starts = [event[0] for event in log if event[1] == "on_start"]
+        assert starts == ["stage 0", "stage 1", "stage 2"]
+        assert [event[0] for event in log] == sorted(event[0] for event in log)
+        epochs = [(record.stage, record.epoch) for record in history]
+        assert epochs == [("stage 0", 0), ("stage 0", 1), ("stage 2", 0)]
+
+    def test_epochs_get_the_start_value_and_steps_get_the_context(self):
+        log, _ = run((3,))
+        epochs = [event[2:] for event in log if event[1] == "on_epoch_start"]
+        assert epochs == [(progress, 3) for progress in (0.0, 0.5, 1.0)]
+        steps = [event[2:] for event in log if event[1] == "step"]
+        assert steps == [(p, f"context at {p}") for p in (0.0, 0.5, 1.0) for _ in range(3)]  # 10 rows by 4
+
+    @given(st.integers(1, 7))
+    def test_progress_runs_evenly_from_0_to_1(self, n_epochs: int):
+        log, _ = run((n_epochs,), batch_size=10)
+        progress = [event[2] for event in log if event[1] == "step"]
+        assert progress == pytest.approx(np.linspace(0, 1, n_epochs) if n_epochs > 1 else [0])
+
+    def test_value_and_context_are_none_without_hooks(self):
+        module, seen = Weight(), []
+
+        def step(batch, progress, context):
+            seen.append(context)
+            return {"loss": module.w.square()}
+
+        hook = lambda source, generator, progress, value: seen.append(value)
+        train(module, [Stage("a", 1, step), Stage("b", 1, step, on_epoch_start=hook)], source(DATA), seeded())
+        assert seen == [None, None, None]
+
+    def test_hooks_get_the_source_and_the_generator(self):
+        module, data, generator = Weight(), source(DATA), seeded()
+        seen: list[Any] = []
+        stage = Stage(
+            "s",
+            1,
+            module.step,
+            on_start=lambda *args: seen.append(args),
+            on_epoch_start=lambda *args: seen.append(args[:2]),
         )
-    )
-    with pytest.raises(AssertionError, match="stage 's' cannot end before its monitor has looked"):
-        train(module, [stage], source(DATA), seeded())
+        train(module, [stage], data, generator)
+        assert seen == [(data, generator)] * 2
+
+    def test_stage_without_epochs_needs_no_step(self):
+        started = []
+        stage = Stage("start only", on_start=lambda source, generator: started.append(len(source)))
+        assert train(Weight(), [stage], source(DATA), seeded()) == []
+        assert started == [10]
+
+    def test_stage_with_epochs_needs_a_step(self):
+        with pytest.raises(AssertionError, match="'idle'"):
+            train(Weight(), [Stage("idle", 1)], source(DATA), seeded())
 
 
-def watched(
-    values: Sequence[float], every: int | None = 1, stages: int = 1, **kwargs: Any
+class TestRecords:
+    def test_record_holds_the_mean_of_each_loss_over_the_steps_of_the_epoch(self):
+        module, values = Weight(), iter([1.0, 2.0, 50.0])
+
+        def step(batch, progress, context):
+            value = next(values)
+            return {"a": module.w * 0 + value, "b": module.w * 0 - value}
+
+        stage = Stage("s", 1, step, sampling=Sampling(max_steps=2))
+        (record,) = train(module, [stage], source(DATA, 4), seeded())
+        assert record.losses == pytest.approx({"a": 1.5, "b": -1.5})
+
+    def test_callbacks_get_every_record_and_the_final_state(self):
+        module, recorders = Weight(), [Recorder(), Recorder()]
+        stages = [Stage("a", 2, module.step), Stage("b", 1, module.step)]
+        history = train(module, stages, source(DATA), seeded(), recorders)
+        for recorder in recorders:
+            assert recorder.records == history
+            assert recorder.states == [(0, 0), (0, 1), (1, 0)]
+            assert recorder.final is not None
+            assert recorder.final.stage == 2
+            assert recorder.final.history == history
+            assert torch.equal(recorder.final.tensors["module.w"], module.w.detach())
+
+
+class TestSignals:
+    def test_stage_is_skipped_if_on_start_returns_skip(self):
+        log, expected = run((2, 1))
+        module, seen, recorder = Weight(), list[Any](), Recorder()
+        first, last = logged_stages(module, (2, 1), seen)
+        skipped = first._replace(name="skipped", n_epochs=5, on_start=lambda source, generator: SKIP)
+        history = train(module, [first, skipped, last], source(DATA, 4), seeded(), [recorder])
+        assert seen == log
+        assert [record.losses for record in history] == [record.losses for record in expected]
+        assert recorder.skipped == [("skipped", 5)]
+
+    @pytest.mark.parametrize("n_run", range(4))
+    def test_stage_stops_if_on_epoch_start_returns_stop(self, n_run: int):
+        module, log, recorder = Weight(), list[Any](), Recorder()
+        stage, last = logged_stages(module, (3, 1), log)
+        stop = lambda source, generator, progress, value: STOP if progress >= n_run / 2 else None
+        stages = [stage._replace(on_epoch_start=stop), last]
+        history = train(module, stages, source(DATA), seeded(), [recorder])
+        epochs = [("stage 0", epoch) for epoch in range(n_run)]
+        assert [(record.stage, record.epoch) for record in history] == [*epochs, ("stage 1", 0)]
+        assert sum(event[:2] == ("stage 0", "step") for event in log) == n_run
+        assert recorder.skipped == ([("stage 0", 3 - n_run)] if n_run < 3 else [])
+
+    def test_stage_with_a_monitor_cannot_stop(self):
+        module = Weight()
+        stage = Stage("s", 2, module.step, on_epoch_start=lambda *args: STOP, monitor=lambda *args: 0.0)
+        with pytest.raises(AssertionError, match="'s'"):
+            train(module, [stage], source(DATA), seeded())
+
+
+class TestDivergence:
+    @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+    @pytest.mark.filterwarnings("ignore::protocol_mvc.exceptions.DivergenceWarning")
+    def test_loss_that_is_not_finite_at_any_rate_is_an_error(self, value: float):
+        module, calls = Weight(), []
+
+        def step(batch, progress, context):
+            calls.append(progress)
+            return {"fine": module.w.square(), "bad": module.w * (value if progress else 1.0)}
+
+        with pytest.raises(DivergenceError, match=rf"bad loss became {value} in epoch 1 of stage 'tune'"):
+            train(module, [Stage("tune", 5, step)], source(DATA), seeded())
+        assert calls == [0.0, *[0.25] * 4]  # the rate, a tenth, a hundredth, a thousandth
+
+    def test_diverged_epoch_is_repeated_from_its_start_at_a_lower_rate(self):
+        module, weights = Weight(), []
+
+        def step(batch, progress, context):
+            if progress == 1:
+                weights.append(float(module.w.detach()))
+            return {"loss": module.w.square() * (math.nan if progress == 1 and len(weights) < 3 else 1.0)}
+
+        stage = Stage("tune", 3, step, Optimizer(0.1))
+        with pytest.warns(DivergenceWarning, match="epoch 2 of stage 'tune'"):
+            history = train(module, [stage], source(DATA, 10), seeded())
+        assert len(weights) == 3
+        assert len(set(weights)) == 1
+        assert [record.epoch for record in history] == [0, 1, 2]
+        assert [record.lr for record in history] == pytest.approx([0.1, 0.1, 0.001])
+        assert [record.lr_factor for record in history] == pytest.approx([1, 1, 0.01])
+
+    @pytest.mark.parametrize("factor", [math.nan, math.inf], ids=str)
+    def test_weights_that_are_not_finite_are_a_divergence(self, factor: float):
+        module = Weight()
+
+        def step(batch, progress, context):
+            module.w.register_hook(lambda gradient: gradient * factor)
+            return {"loss": module.w.square()}
+
+        with pytest.warns(DivergenceWarning), pytest.raises(DivergenceError, match="weights"):
+            train(module, [Stage("s", 1, step)], source(DATA, 10), seeded())
+
+    def test_loss_that_explodes_is_a_divergence(self):
+        module, values = Weight(), iter([1.0, 5.0, 1e9, 4.0])
+        step = lambda batch, progress, context: {"loss": module.w * 0 + next(values)}
+        with pytest.warns(DivergenceWarning, match=r"1e\+09 in epoch 2"):
+            history = train(module, [Stage("s", 3, step)], source(DATA, 10), seeded())
+        assert [record.losses["loss"] for record in history] == [1, 5, 4]
+
+    def test_training_continues_with_the_next_stage_that_reinitializes(self):
+        module, recorder = Weight(), Recorder()
+        diverging = lambda batch, progress, context: {"loss": module.w * math.nan}
+
+        def on_start(source, generator):
+            nn.init.constant_(module.w, 2.0)
+
+        stages = [
+            Stage("a", 2, diverging),
+            Stage("b", 3, module.step),
+            Stage("c", 1, module.step, on_start=on_start, reinitialize=True),
+        ]
+        with pytest.warns(DivergenceWarning, match="stage 'a'"):
+            history = train(module, stages, source(DATA, 10), seeded(), [recorder])
+        assert [(record.stage, record.losses["loss"]) for record in history] == [("c", 4.0)]
+        assert recorder.skipped == [("b", 3)]
+
+
+def monitored(
+    values: Sequence[float], eval_interval: int | None = 1, n_stages: int = 1
 ) -> tuple[list[float], list[EpochRecord]]:
-    """The weight after every epoch and at the end, and the history of stages that see these values."""
-    module, weights, given_out = Weight(), list[float](), iter(values)
-    step = lambda batch, progress, context: {"loss": module.w.square()}
-    monitor = lambda source, generator: next(given_out)
-    stage = Stage("s", len(values) // stages, step, 0.1, monitor=monitor, every=every)
-    parts = [stage._replace(name=f"s{i}") for i in range(stages)]
-    history = train(
-        module,
-        parts,
-        source(DATA, 10),
-        seeded(),
-        lambda _: weights.append(float(module.w.detach())),
-        **kwargs,
-    )
+    """Run stages whose monitor has these values; return the weight after every epoch and at the end."""
+    module, weights, remaining = Weight(), list[float](), iter(values)
+
+    class Observer(Callback):
+        def on_epoch_end(self, record: EpochRecord) -> None:
+            weights.append(float(module.w.detach()))
+
+    stage = Stage("s", len(values) // n_stages, module.step, Optimizer(0.1), eval_interval=eval_interval)
+    stage = stage._replace(monitor=lambda source, generator: next(remaining))
+    stages = [stage._replace(name=f"s{i}") for i in range(n_stages)]
+    history = train(module, stages, source(DATA, 10), seeded(), [Observer()])
     return [*weights, float(module.w.detach())], history
 
 
-def test_a_monitored_stage_ends_with_the_weights_of_the_least_value():
-    weights, history = watched([3.0, 1.0, 2.0])
-    assert weights[-1] == weights[1] != weights[2]
-    assert [epoch.losses["monitored"] for epoch in history] == [3, 1, 2]
+class TestMonitor:
+    def test_stage_ends_with_the_weights_of_the_lowest_value(self):
+        weights, history = monitored([3.0, 1.0, 2.0])
+        assert weights[-1] == weights[1] != weights[2]
+        assert [record.losses["monitor"] for record in history] == [3, 1, 2]
 
+    @pytest.mark.parametrize(("last", "best"), [(1.5, 1), (0.5, 3)])
+    def test_lowest_value_is_that_of_all_stages(self, last: float, best: int):
+        weights, _ = monitored([3.0, 1.0, 2.0, last], n_stages=2)
+        assert weights[-1] == weights[best]
 
-def test_the_best_of_several_stages_is_found_among_all_of_them():
-    weights, _ = watched([3.0, 1.0, 2.0, 1.5], stages=2)
-    assert weights[-1] == weights[1]
-    weights, _ = watched([3.0, 1.0, 2.0, 0.5], stages=2)
-    assert weights[-1] == weights[3]
+    def test_monitor_is_evaluated_at_the_end_alone_without_an_interval(self):
+        weights, history = monitored([1.0, 2.0, 3.0], eval_interval=None)
+        assert weights[-1] == weights[-2]
+        assert ["monitor" in record.losses for record in history] == [False, False, True]
 
+    def test_stage_that_diverges_ends_with_the_best_weights(self):
+        with pytest.warns(DivergenceWarning, match="monitor loss became nan in epoch 1"):
+            weights, history = monitored([2.0, *[math.nan] * 9])
+        assert weights[-1] == weights[0]
+        assert len(history) == 1
 
-def test_without_an_interval_the_monitor_looks_at_the_end_alone():
-    weights, history = watched([1.0, 2.0, 3.0], every=None)
-    assert weights[-1] == weights[-2]
-    assert ["monitored" in epoch.losses for epoch in history] == [False, False, True]
-
-
-def test_a_monitored_stage_that_breaks_down_gives_the_best_there_was():
-    with pytest.warns(DivergenceWarning) as heard:
-        weights, history = watched([2.0, *[math.nan] * 9])
-    assert "monitored loss became nan in epoch 1" in str(heard[-1].message)
-    assert "best weights so far are kept" in str(heard[-1].message)
-    assert weights[-1] == weights[0]
-    assert len(history) == 1
-
-
-@pytest.mark.filterwarnings("ignore::protocol_mvc.exceptions.DivergenceWarning")
-def test_a_stage_that_has_no_good_weights_at_all_is_an_error():
-    with pytest.raises(DivergenceError, match="monitored"):
-        watched([math.nan] * 9)
-
-
-class Interrupted:
-    """Keeps every state; the second training goes on from the one of that number."""
-
-    def __init__(self, number: int | None = None, states: list[TrainingState] | None = None) -> None:
-        self.number, self.states = number, [] if states is None else states
-
-    def load(self) -> TrainingState | None:
-        return None if self.number is None else self.states[self.number]
-
-    def keep(self, state: TrainingState, *, final: bool = False) -> None:
-        if self.number is None:
-            copies = {name: value.clone() for name, value in state.tensors.items()}
-            self.states.append(state._replace(history=list(state.history), tensors=copies))
-
-
-@pytest.mark.parametrize("number", range(5))
-def test_the_best_is_remembered_when_a_training_goes_on(number: int):
-    values = [3.0, 1.0, 2.0, 1.5]
-    kept = Interrupted()
-    weights, _ = watched(values, stages=2, keeper=kept)
-    module, rest = Weight(), iter(values[number:])
-    step = lambda batch, progress, context: {"loss": module.w.square()}
-    stage = Stage("s", 2, step, 0.1, monitor=lambda source, generator: next(rest), every=1)
-    parts = [stage._replace(name=f"s{i}") for i in range(2)]
-    train(module, parts, source(DATA, 10), seeded(), keeper=Interrupted(number, kept.states))
-    assert float(module.w.detach()) == weights[-1]
-
-
-@pytest.mark.parametrize(("clip", "length"), [(None, 2.0), (100.0, 2.0), (0.5, 0.5)], ids=str)
-def test_long_gradients_are_clipped(clip: float | None, length: float):
-    module = Weight()
-    stage = Stage("s", 1, lambda batch, progress, context: {"loss": 2 * module.w}, clip=clip)
-    train(module, [stage], source(DATA, 10), seeded())
-    assert module.w.grad is not None
-    assert module.w.grad.item() == pytest.approx(length, rel=1e-5)
+    @pytest.mark.filterwarnings("ignore::protocol_mvc.exceptions.DivergenceWarning")
+    def test_stage_that_diverges_without_best_weights_is_an_error(self):
+        with pytest.raises(DivergenceError, match="monitor"):
+            monitored([math.nan] * 9)
 
 
 class Line(nn.Module):
-    """A slope and an offset."""
+    """A linear layer of known weights, whose loss depends on the batch."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -446,41 +321,58 @@ class Line(nn.Module):
         nn.init.ones_(self.layer.weight)
         nn.init.zeros_(self.layer.bias)
 
-    def step(self, batch, progress, context):
+    def step(self, batch: Any, progress: float, context: Any) -> dict[str, Tensor]:
         return {"loss": self.layer(batch.views[0]).square().mean()}
 
 
-def line(
-    batch_size: int, parts: Sequence[Stage], keeper: Any = None
-) -> tuple[list[float], list[EpochRecord]]:
+def fit_line(batch_size: int, *stages: tuple[int, str], full_batch: bool = False) -> list[float]:
+    """Return the weights after stages of this length and this reset of the optimizer."""
     module = Line()
-    stages = [part._replace(step=module.step, learning_rate=0.1) for part in parts]
-    history = train(module, stages, source(DATA, batch_size), seeded(), keeper=keeper)
-    return [*module.layer.weight.detach()[0].tolist(), float(module.layer.bias.detach())], history
+    made = [
+        Stage(f"s{i}", n, module.step, Optimizer(0.1, reset), Sampling(full_batch=full_batch))  # type: ignore[arg-type]
+        for i, (n, reset) in enumerate(stages)
+    ]
+    train(module, made, source(DATA, batch_size), seeded())
+    return [*module.layer.weight.detach()[0].tolist(), float(module.layer.bias.detach())]
 
 
-@pytest.mark.parametrize("batch_size", [3, 4, 9])
-def test_a_whole_epoch_is_one_step_on_all_samples(batch_size: int):
-    expected, _ = line(10, [Stage("s", 3)])
-    found, history = line(batch_size, [Stage("s", 3, whole=True)])
-    assert found == pytest.approx(expected, rel=1e-5)
-    assert len(history) == 3
+class TestOptimizer:
+    def test_sum_of_the_losses_is_minimized(self):
+        module = Weight()
+        step = lambda batch, progress, context: {"up": 3 * module.w, "down": -module.w}
+        train(module, [Stage("s", 1, step, Optimizer(0.1))], source(DATA, 10), seeded())
+        assert float(module.w.detach()) == pytest.approx(0.9)  # Adam's first step is the learning rate
+
+    @pytest.mark.parametrize(("max_grad_norm", "norm"), [(None, 2.0), (100.0, 2.0), (0.5, 0.5)], ids=str)
+    def test_gradient_is_clipped_to_max_grad_norm(self, max_grad_norm: float | None, norm: float):
+        module = Weight()
+        step = lambda batch, progress, context: {"loss": 2 * module.w}
+        stage = Stage("s", 1, step, Optimizer(max_grad_norm=max_grad_norm))
+        train(module, [stage], source(DATA, 10), seeded())
+        assert module.w.grad is not None
+        assert module.w.grad.item() == pytest.approx(norm, rel=1e-5)
+
+    @pytest.mark.parametrize("batch_size", [3, 4, 9])
+    def test_full_batch_epoch_is_one_step_on_all_samples(self, batch_size: int):
+        expected = fit_line(10, (3, "stage"))
+        assert fit_line(batch_size, (3, "stage"), full_batch=True) == pytest.approx(expected, rel=1e-5)
+
+    def test_moments_are_kept_over_stages_unless_reset(self):
+        once = fit_line(10, (4, "stage"))
+        assert fit_line(10, (2, "stage"), (2, "never")) == once
+        assert fit_line(10, (2, "stage"), (2, "stage")) != once
+
+    def test_moments_are_reset_after_every_epoch(self):
+        by_hand = fit_line(10, (1, "stage"), (1, "never"), (1, "stage"), (1, "stage"))
+        assert fit_line(10, (1, "stage"), (3, "epoch")) == by_hand
 
 
-def test_an_optimiser_is_kept_over_stages_renewed_or_fresh():
-    once, _ = line(10, [Stage("s", 4)])
-    kept, _ = line(10, [Stage("s", 2), Stage("t", 2, adam="kept")])
-    fresh, _ = line(10, [Stage("s", 2), Stage("t", 2)])
-    assert kept == once != fresh
-    renewed, _ = line(10, [Stage("s", 1), Stage("t", 3, adam="renewed")])
-    by_hand, _ = line(10, [Stage("s", 1), Stage("t", 1, adam="kept"), Stage("u", 1), Stage("v", 1)])
-    assert renewed == by_hand
+@pytest.mark.parametrize(("stage", "epoch"), [(0, 7), (2, 0)])
+def test_state_of_other_stages_is_refused(stage: int, epoch: int):
+    class Stored(Callback):
+        def load_state(self) -> TrainingState:
+            return TrainingState(stage, epoch, None, 1.0, [], {})
 
-
-@pytest.mark.parametrize("adam", ["fresh", "kept", "renewed"])
-@pytest.mark.parametrize("number", range(4))
-def test_a_training_goes_on_with_the_moments_it_had(number: int, adam: Any):
-    stages, kept = [Stage("s", 2), Stage("t", 2, adam=adam)], Interrupted()
-    expected, _ = line(4, stages, kept)
-    found, _ = line(4, stages, Interrupted(number, kept.states))
-    assert found == expected
+    module = Weight()
+    with pytest.raises(ValueError, match=f"stage {stage}, epoch {epoch}"):
+        train(module, [Stage("s", 3, module.step)], source(DATA), seeded(), [Stored()])

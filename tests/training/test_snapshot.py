@@ -1,141 +1,117 @@
-"""What was captured comes back, to the last bit, and nothing else is touched by it."""
+"""A captured state is restored to the last bit, and a restored training does not change it."""
 
 import math
 from typing import Any
 
 import pytest
 import torch
-from tests.examples import TINY, seeded
+from tests.examples import seeded
 from torch import nn
 from torch.optim import Adam
 
-from protocol_mvc.methods.protocol.algorithm import Protocol
 from protocol_mvc.nn.seeded import Dropout, build
-from protocol_mvc.training.snapshot import BestWeights, Tensors, capture, restore
+from protocol_mvc.training.snapshot import BestWeights, capture, restore
+from protocol_mvc.training.stage import Tensors
 
 
-def made(seed: int = 0) -> tuple[nn.Module, Adam, torch.Generator]:
-    """A small network with noise of its own, an optimiser and a generator."""
-    generator = seeded(seed)
+def make() -> tuple[nn.Module, Adam, torch.Generator]:
+    """Return a small network with dropout, its optimizer and a generator."""
+    generator = seeded()
     module = build(lambda: nn.Sequential(nn.Linear(4, 6), Dropout(0.5), nn.Linear(6, 2)), generator)
     return module, Adam(module.parameters(), lr=0.01, fused=True), generator
 
 
-def steps(module: nn.Module, optimiser: Adam, generator: torch.Generator, count: int = 3) -> None:
-    for _ in range(count):
-        optimiser.zero_grad()
+def run_steps(module: nn.Module, adam: Adam, generator: torch.Generator, n_steps: int = 3) -> None:
+    for _ in range(n_steps):
+        adam.zero_grad()
         module(torch.randn(8, 4, generator=generator)).square().sum().backward()
-        optimiser.step()
+        adam.step()
 
 
-def same(first: Tensors, second: Tensors) -> bool:
+def equal(first: Tensors, second: Tensors) -> bool:
     return first.keys() == second.keys() and all(torch.equal(first[name], second[name]) for name in first)
 
 
-def test_going_on_from_a_capture_gives_the_same_bits_in_another_process():
-    one = made()
-    steps(*one)
-    middle = capture(*one)
-    steps(*one)
-    other = made(seed=1)
-    restore(middle, *other)
-    steps(*other)
-    assert same(capture(*one), capture(*other))
+@pytest.mark.parametrize("n_steps", [0, 3])
+def test_training_continues_to_the_same_bits_from_a_capture(n_steps: int):
+    one, other = make(), make()
+    run_steps(*one, n_steps)
+    state = capture(*one)
+    run_steps(*one)
+    run_steps(*other, 5)
+    restore(state, *other)
+    run_steps(*other)
+    assert equal(capture(*one), capture(*other))
 
 
-def test_a_capture_stays_what_it_is_however_often_it_is_used():
-    module = made()
-    steps(*module)
-    middle = capture(*module)
-    copies = {name: value.clone() for name, value in middle.items()}
+def test_capture_does_not_change_with_the_training():
+    training = make()
+    run_steps(*training)
+    state = capture(*training)
+    copies = {name: value.clone() for name, value in state.items()}
     for _ in range(2):
-        restore(middle, *module)
-        steps(*module)
-    assert same(middle, copies)
+        restore(state, *training)
+        run_steps(*training)
+    assert equal(state, copies)
 
 
-def test_a_capture_may_take_the_place_of_a_former_one():
-    module = made()
-    former = capture(*module)  # Adam has no moments yet
-    steps(*module)
-    memory = former["module.0.weight"].data_ptr()
-    found = capture(*module, over=former)
-    assert found["module.0.weight"].data_ptr() == memory
-    assert same(found, capture(*module))
-
-
-def test_noise_that_was_not_used_yet_begins_where_its_seed_says():
-    fresh, used = made(), made()
-    beginning = capture(*fresh)
-    steps(*used)
-    restore(beginning, *used)
-    steps(*fresh)
-    steps(*used)
-    assert same(capture(*fresh), capture(*used))
-
-
-def test_a_capture_holds_weights_moments_noise_and_draws():
-    module = made()
-    steps(*module)
-    kinds = {name.partition(".")[0] for name in capture(*module)}
-    assert kinds == {"module", "optimiser", "noise", "generator"}
-    assert not any(name.startswith("optimiser") for name in capture(module[0], None, module[2]))
+def test_capture_can_overwrite_an_earlier_one():
+    training = make()
+    earlier = capture(*training)  # Adam has no moments yet
+    run_steps(*training)
+    memory = earlier["module.0.weight"].data_ptr()
+    state = capture(*training, buffers=earlier)
+    assert state["module.0.weight"].data_ptr() == memory
+    assert equal(state, capture(*training))
 
 
 @pytest.mark.parametrize(
-    "spoil",
+    "damage",
     [
         lambda tensors: tensors.pop("generator"),
         lambda tensors: tensors.pop("module.0.bias"),
         lambda tensors: tensors.update({"module.0.bias": torch.zeros(7)}),
         lambda tensors: tensors.update({"generator": torch.zeros(3)}),
-        lambda tensors: tensors.update({"optimiser.x.step": torch.zeros(())}),
+        lambda tensors: tensors.update({"adam.x.step": torch.zeros(())}),
+        lambda tensors: tensors.update({"dropout.1": torch.zeros(3)}),
     ],
-    ids=["no draws", "no bias", "other shape", "no generator", "no number"],
+    ids=["no generator", "no bias", "other shape", "wrong generator", "wrong moments", "wrong dropout"],
 )
-def test_tensors_of_something_else_are_refused_in_one_sentence(spoil: Any):
-    module = made()
-    steps(*module)
-    tensors = capture(*module)
-    spoil(tensors)
+def test_tensors_of_another_network_are_refused(damage: Any):
+    training = make()
+    run_steps(*training)
+    tensors = capture(*training)
+    damage(tensors)
     with pytest.raises(ValueError, match="does not fit this network"):
-        restore(tensors, *made())
+        restore(tensors, *make())
 
 
-def test_the_method_keeps_all_it_has_in_its_capture():
-    """A part of the state that is neither parameter, buffer nor noise would be lost on resuming."""
-    generator = seeded()
-    module = build(lambda: Protocol(TINY, [5, 4], 3), generator)
-    known = {"config", "n_clusters", "n_views", "training"}
-    assert {name for name in vars(module) if not name.startswith("_")} <= known
-
-
-def test_the_best_weights_are_those_of_the_least_value():
-    module, best = made()[0], BestWeights()
+def test_best_weights_are_those_of_the_lowest_value():
+    module, best = make()[0], BestWeights()
     for value in (3.0, 1.0, 2.0):
         nn.init.constant_(next(module.parameters()), value)
-        best.see(value, module)
-    best.bring_back(module)
-    assert best.least == 1
+        best.update(value, module)
+    best.load_into(module)
+    assert best.value == 1
     assert (next(module.parameters()) == 1).all()
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, None], ids=str)
-def test_what_is_no_number_is_never_the_best(value: float | None):
-    module, best = made()[0], BestWeights()
-    best.see(value, module)
+def test_value_that_is_not_finite_is_never_the_best(value: float | None):
+    (module, _, generator), best = make(), BestWeights()
+    before = capture(module, None, generator)
+    best.update(value, module)
+    best.load_into(module)
     assert not best.found
-    assert best.capture() == {}
-    before = capture(module, None, seeded())
-    best.bring_back(module)
-    assert same(before, capture(module, None, seeded()))
+    assert best.state() == {}
+    assert equal(before, capture(module, None, generator))
 
 
-def test_the_best_comes_back_with_the_state():
-    module, best, other = made()[0], BestWeights(), BestWeights()
-    best.see(-0.1, module)
-    other.restore(capture(module, None, seeded()) | best.capture())
-    assert other.least == best.least
-    assert same(other.weights, best.weights)
-    other.restore({})
+def test_best_weights_are_restored_from_their_state():
+    (module, _, generator), best, other = make(), BestWeights(), BestWeights()
+    best.update(-0.1, module)
+    other.load_state(capture(module, None, generator) | best.state())
+    assert other.value == best.value
+    assert equal(other.weights, best.weights)
+    other.load_state({})
     assert not other.found

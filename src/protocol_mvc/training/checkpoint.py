@@ -1,7 +1,7 @@
 """Checkpoints on disk, from which an interrupted fit resumes to the same bits.
 
-A checkpoint is one file, replaced atomically: safetensors content followed by its sha256, so that a truncated or
-altered file is never used.
+A checkpoint is one file, replaced atomically: safetensors content followed by its sha256, so that a truncated
+or altered file is never used.
 """
 
 import hashlib
@@ -22,9 +22,9 @@ from safetensors.torch import load, save
 
 from protocol_mvc.exceptions import CheckpointError, CheckpointWarning
 from protocol_mvc.training.stage import Callback, EpochRecord, TrainingState
+from protocol_mvc.utils.device import resolve_device
 from protocol_mvc.utils.distributed import rank, require_equal
 from protocol_mvc.utils.files import atomic_write
-from protocol_mvc.utils.device import resolve_device
 from protocol_mvc.utils.random import Seed, resolve_seed
 
 SAVE_INTERVAL = 5.0  # seconds between two checkpoints
@@ -166,7 +166,7 @@ def fit_identity(model: Any, data_hash: str) -> dict[str, Any]:
     return {
         "estimator": type(model).__name__,
         "version of protocol_mvc": version("protocol_mvc"),
-        **{name: str(value) for name, value in params.items()},
+        **{name: str(value) for name, value in params.items() if not isinstance(value, BaseModel)},
         "device": resolve_device(model.device).type,
         "random_state": int(seed) if isinstance(seed, int | np.integer) else None,
         "data": data_hash,

@@ -56,8 +56,8 @@ class Optimizer(NamedTuple):
 
     Attributes:
         lr: learning rate.
-        reset: when Adam starts with new moments: at the start of the stage, of every epoch, or never (the
-            moments of the stage before are kept).
+        reset: when the moments are reset: at the start of the stage, after each of its epochs, or never;
+            without a reset, the stage starts with the moments of the stage before.
         max_grad_norm: bound on the norm of the gradient of a step.
     """
 
