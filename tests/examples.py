@@ -60,13 +60,13 @@ def blobs(
     return [c[truth] + width * rng.normal(size=(len(truth), c.shape[1])) for c in centers], truth
 
 
-def twins(
+def paired_blobs(
     sizes: Sequence[int] = (60, 20, 10), dims: Sequence[int] = (5, 4), *, seed: int = 0
-) -> list[Floats]:
-    """Views that show the same items of groups: one and the same points, turned in spaces of their own."""
-    (x,), _ = blobs(sizes, (min(dims),), seed=seed)
+) -> tuple[list[Floats], Labels]:
+    """Views that show the same items: the same points, rotated into spaces of their own; and their groups."""
+    (x,), kind = blobs(sizes, (min(dims),), seed=seed)
     rng = np.random.default_rng(seed)
-    return [x @ np.linalg.qr(rng.normal(size=(dim, dim)))[0][: min(dims)] for dim in dims]
+    return [x @ np.linalg.qr(rng.normal(size=(dim, dim)))[0][: min(dims)] for dim in dims], kind
 
 
 def with_gaps(views: list[Floats], share: float = 0.3, seed: int = 0) -> list[Floats]:

@@ -10,10 +10,9 @@ from sklearn.metrics import adjusted_rand_score
 from tests.examples import Floats, Labels, blobs
 
 from protocol_mvc.partition.codebook import (
-    MIN_SAMPLES_PER_CODEWORD,
-    SMOOTHING,
+    DEFAULT,
     _best_merge,
-    _table,
+    _cooccurrence,
     codewords,
     information_bottleneck,
     latent_class_candidates,
@@ -68,17 +67,17 @@ class TestWords:
         found = codewords(emptied, mask, 12, 0)
         np.testing.assert_array_equal(found >= 0, mask)
 
-    @pytest.mark.parametrize("n", [1, 2, 2 * MIN_SAMPLES_PER_CODEWORD - 1])
+    @pytest.mark.parametrize("n", [1, 2, 2 * DEFAULT.codebook.min_samples_per_codeword - 1])
     def test_few_samples_show_none(self, n: int):
         views = [np.random.default_rng(0).normal(size=(n, 3))]
         assert (codewords(views, everywhere(views), 12, 0) == -1).all()
 
-    @given(st.integers(2 * MIN_SAMPLES_PER_CODEWORD, 60), st.integers(2, 40))
+    @given(st.integers(2 * DEFAULT.codebook.min_samples_per_codeword, 60), st.integers(2, 40))
     @settings(max_examples=20)
     def test_there_are_as_many_as_asked_for_or_as_samples_allow(self, n: int, count: int):
         views = [np.random.default_rng(n).normal(size=(n, 3))]
         found = codewords(views, everywhere(views), count, 0)
-        assert set(found[:, 0]) == set(range(min(count, n // MIN_SAMPLES_PER_CODEWORD)))
+        assert set(found[:, 0]) == set(range(min(count, n // DEFAULT.codebook.min_samples_per_codeword)))
 
     def test_a_constant_view_shows_one_word(self):
         views = [np.full((50, 3), 0.1)]
@@ -91,14 +90,16 @@ def slow_likelihood(shown: Labels, labels: Labels, k: int) -> float:
     for sample in shown:
         each = []
         for cluster in range(k):
-            size = (labels == cluster).sum() + SMOOTHING
-            p = size / (len(labels) + k * SMOOTHING)
+            size = (labels == cluster).sum() + DEFAULT.codebook.smoothing
+            p = size / (len(labels) + k * DEFAULT.codebook.smoothing)
             for v, word in enumerate(sample):
                 if word >= 0:
                     n_words = shown[:, v].max() + 1
                     members = (labels == cluster) & (shown[:, v] >= 0)
                     same = members & (shown[:, v] == word)
-                    p *= (same.sum() + SMOOTHING) / (members.sum() + n_words * SMOOTHING)
+                    p *= (same.sum() + DEFAULT.codebook.smoothing) / (
+                        members.sum() + n_words * DEFAULT.codebook.smoothing
+                    )
             each.append(p)
         total += math.log(sum(each))
     return total / len(shown)
@@ -151,7 +152,7 @@ class TestJoinByInformation:
     def test_words_of_a_group_are_joined_however_unlike_they_look(self, seed: int, k: int):
         sizes = tuple(np.geomspace(300, 60, k).astype(int))
         _, shown, _ = looks(sizes, seed=seed)
-        found = information_bottleneck(_table(shown, 0), k)
+        found = information_bottleneck(_cooccurrence(shown, 0), k)
         assert adjusted_rand_score(np.arange(STYLES * k) // STYLES, found) == 1
 
     def test_the_pair_that_loses_least_goes_first(self):
@@ -303,9 +304,11 @@ def test_the_data_speak_for_groups_of_which_nothing_was_learned():
     every = (noise, [a[rows], b[rows]], mask, rows, 3, 0)
     assert adjusted_rand_score(truth, select_partition(*every)) > 0.95
     assert (
-        adjusted_rand_score(truth, select_partition(*every, plain=False)) < 0.8
+        adjusted_rand_score(truth, select_partition(*every, use_raw_views=False)) < 0.8
     )  # mends what it can by the data
-    assert adjusted_rand_score(truth, select_partition(*every, plain=False, known=truth)) == 1
+    assert (
+        adjusted_rand_score(truth, select_partition(*every, use_raw_views=False, current_labels=truth)) == 1
+    )
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -313,10 +316,10 @@ def test_what_is_known_wrongly_does_no_harm(seed: int):
     views, _, truth = looks(seed=seed)
     every = (views, views, everywhere(views), np.arange(len(truth)), 4, 0)
     wrong = np.random.default_rng(seed).integers(0, 4, len(truth))
-    assert adjusted_rand_score(truth, select_partition(*every, known=wrong)) > 0.95
+    assert adjusted_rand_score(truth, select_partition(*every, current_labels=wrong)) > 0.95
     as_good = truth.copy()
     as_good[0] = (truth[0] + 1) % 4  # one sample is chance
-    np.testing.assert_array_equal(select_partition(*every, known=as_good), as_good)
+    np.testing.assert_array_equal(select_partition(*every, current_labels=as_good), as_good)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -326,5 +329,5 @@ def test_a_group_that_the_features_have_mixed_with_another_is_told_apart_by_the_
     rows, mask = rng.permutation(len(truth)), np.ones((len(truth), 2), dtype=np.bool_)
     mixed = np.eye(3)[np.minimum(truth, 2)]
     features = [mixed + 0.1 * rng.normal(size=mixed.shape) for _ in range(2)]
-    found = select_partition(features, [x[rows] for x in data], mask, rows, 4, 0, plain=False)
+    found = select_partition(features, [x[rows] for x in data], mask, rows, 4, 0, use_raw_views=False)
     assert adjusted_rand_score(truth, found) > 0.95

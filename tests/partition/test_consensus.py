@@ -10,19 +10,21 @@ from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
 from tests.examples import Labels, blobs
 
 from protocol_mvc.evaluation.metrics import mean_recall
-from protocol_mvc.partition.consensus import (
-    MICRO_PER_CLUSTER,
-    MIN_CLUSTER_SIZE,
-    N_REPEATS,
+from protocol_mvc.partition.candidates import (
+    DEFAULT,
     Edges,
-    _graphs,
-    consensus_partition,
+    _neighbor_graphs,
     drop_minor_components,
     kmeans,
-    most_agreed,
-    pairwise_nmi,
     partition_candidates,
     principal_components,
+)
+from protocol_mvc.partition.config import CandidateOptions
+from protocol_mvc.partition.consensus import (
+    MIN_CLUSTER_SIZE,
+    consensus_partition,
+    most_agreed,
+    pairwise_nmi,
     relabel_to_match,
     same_partition,
     simplified_silhouette,
@@ -82,10 +84,10 @@ def test_repeated_rows_stay_together_and_use_the_labels_there_are(distinct: int,
     assert len(set(labels)) == min(distinct, k)
 
 
-def test_more_rows_than_the_graph_holds_follow_their_micro_cluster(monkeypatch):
-    monkeypatch.setattr("protocol_mvc.partition.consensus.MAX_SAMPLES", 100)
+def test_samples_outside_the_graph_follow_their_micro_cluster():
     x, truth = directions((300, 60, 30), noise=0.03)
-    assert adjusted_rand_score(truth, consensus_partition(x, 3, 0)) == 1
+    labels = consensus_partition(x, 3, 0, options=CandidateOptions(max_samples=100))
+    assert adjusted_rand_score(truth, labels) == 1
 
 
 @given(st.integers(0, 50), st.floats(0.01, 100), st.floats(-10, 10))
@@ -156,7 +158,7 @@ def test_one_view_is_the_plain_assignment(seed: int, k: int):
     x = np.hstack(blobs((30, 20, 10), noise=3, seed=seed)[0])
     np.testing.assert_array_equal(consensus_partition(x, k, seed, n_views=1), consensus_partition(x, k, seed))
     np.testing.assert_array_equal(
-        most_agreed(without_tiny_clusters(list(partition_candidates(x, k, seed)), k)),
+        most_agreed(without_tiny_clusters(list(partition_candidates(x, k, seed)), k, MIN_CLUSTER_SIZE)),
         consensus_partition(x, k, seed),
     )
 
@@ -175,7 +177,7 @@ def test_the_order_of_the_views_does_not_matter_to_separated_groups(order: list[
 def test_neighbours_by_each_view_join_what_the_joint_distance_leaves_apart(seed: int):
     parts, truth = styles(5, seed=seed)
     x = np.hstack(parts)
-    joint, each = (connected_parts(edges, len(x)) for edges in _graphs(x, 2))
+    joint, each = (connected_parts(edges, len(x)) for edges in _neighbor_graphs(x, 2, 15))
     assert len(set(joint)) == 4 * 5  # one for every pair of styles of a group
     assert adjusted_rand_score(truth, each) == 1
     assert any(adjusted_rand_score(truth, found) == 1 for found in partition_candidates(x, 5, seed, 2))
@@ -186,7 +188,7 @@ def test_every_size_of_micro_clusters_gives_a_candidate_in_every_way(n_views: in
     ways = 3 if n_views > 1 else 2
     x = np.hstack([directions((60, 40, 20), noise=0.05)[0]] * n_views)
     found = list(partition_candidates(x, 3, 0, n_views))
-    assert len(found) == ways * N_REPEATS * len(MICRO_PER_CLUSTER)
+    assert len(found) == ways * DEFAULT.n_repeats * len(DEFAULT.micro_per_cluster)
     assert all(c.shape == (120,) and c.dtype == np.int64 for c in found)
 
 
@@ -196,8 +198,8 @@ def test_candidates_are_all_supported_or_all_kept(sizes: list[int], n_views: int
     x, _ = directions(tuple(sizes), noise=0.1, seed=seed)
     k = min(3, len(x))
     found = list(partition_candidates(x, k, seed, n_views))
-    smallest = [np.bincount(c, minlength=k).min() for c in without_tiny_clusters(found, k)]
-    every = (1 + n_views) * N_REPEATS * len(MICRO_PER_CLUSTER)
+    smallest = [np.bincount(c, minlength=k).min() for c in without_tiny_clusters(found, k, MIN_CLUSTER_SIZE)]
+    every = (1 + n_views) * DEFAULT.n_repeats * len(DEFAULT.micro_per_cluster)
     assert min(smallest) >= MIN_CLUSTER_SIZE or max(smallest) < MIN_CLUSTER_SIZE
     assert 1 <= len(smallest) <= every
 

@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.examples import Floats, blobs
 
-from protocol_mvc.partition.view_matching import MIN_SAMPLES, group_information, shared_information
+from protocol_mvc.partition.config import MatchingOptions
+from protocol_mvc.partition.view_matching import DEFAULT, group_information, shared_information
 
 
 def rotation(width: int, seed: int) -> Floats:
@@ -112,10 +113,10 @@ def test_the_mean_is_over_the_pairs_that_have_items_in_common():
     assert 1 < three < shared_information([x, y], None, 0)
 
 
-@pytest.mark.parametrize("n", [2, MIN_SAMPLES - 1])
+@pytest.mark.parametrize("n", [2, DEFAULT.min_samples - 1])
 def test_hardly_any_item_tells_nothing(n: int):
     assert shared_information(items(n, (3, 4)), None, 0) == math.inf
-    assert math.isfinite(shared_information(items(MIN_SAMPLES, (3, 4)), None, 0))
+    assert math.isfinite(shared_information(items(DEFAULT.min_samples, (3, 4)), None, 0))
 
 
 def test_a_single_view_tells_nothing():
@@ -148,9 +149,8 @@ def test_columns_that_are_constant_or_repeated_do_no_harm():
     assert shared_information([poor, y], None, 0) > group_information(20)
 
 
-def test_large_data_are_sampled(monkeypatch):
-    monkeypatch.setattr("protocol_mvc.partition.view_matching.MAX_SAMPLES", 100)
-    found = shared_information(twins(1000), None, 0)
+def test_large_data_are_sampled():
+    found = shared_information(twins(1000), None, 0, MatchingOptions(max_samples=100))
     assert group_information(5) < found <= math.log(50)
 
 
@@ -160,11 +160,11 @@ def test_the_seed_decides():
     assert found[0] == found[1] != found[2]
 
 
-def test_several_halves_leave_less_to_chance(monkeypatch):
+def test_several_halves_leave_less_to_chance():
     views = twins(60, noise=1.0)
 
     def spread(repeats: int) -> float:
-        monkeypatch.setattr("protocol_mvc.partition.view_matching.N_REPEATS", repeats)
-        return float(np.std([shared_information(views, None, seed) for seed in range(20)]))
+        options = MatchingOptions(n_repeats=repeats)
+        return float(np.std([shared_information(views, None, seed, options) for seed in range(20)]))
 
     assert spread(8) < spread(1) / 2

@@ -23,6 +23,7 @@ Features = npt.NDArray[np.floating]
 Labels = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 Edges = tuple[Labels, Labels]
+DEFAULT = CandidateOptions()
 
 
 def kmeans(x: Features, n_clusters: int, seed: int, n_init: int = 10) -> Labels:
@@ -40,7 +41,7 @@ def partition_candidates(
     n_views: int = 1,
     *,
     dropped_variance: float = 0.0,
-    options: CandidateOptions | None = None,
+    options: CandidateOptions = DEFAULT,
 ) -> Iterator[Labels]:
     """Yield partitions made from micro-clusters of several sizes.
 
@@ -55,7 +56,7 @@ def partition_candidates(
         dropped_variance: fraction of the squared length of the rows that the micro-clusters may ignore.
         options: sizes and numbers of runs.
     """
-    o = CandidateOptions() if options is None else options
+    o = options
     rng = np.random.default_rng(seed)
     sample = np.sort(rng.permutation(len(x))[: o.max_samples])
     graphs = _neighbor_graphs(x[sample], n_views, o.n_neighbors)
@@ -94,7 +95,7 @@ def drop_minor_components(x: Features, dropped_variance: float) -> Features:
 
 
 def principal_components(
-    views: Sequence[Features], mask: Mask, seed: int, options: CandidateOptions | None = None
+    views: Sequence[Features], mask: Mask, seed: int, options: CandidateOptions = DEFAULT
 ) -> list[Features]:
     """Return the principal components of each view.
 
@@ -107,7 +108,7 @@ def principal_components(
     Returns:
         One array (n, n_components) per view; zeros for samples without the view.
     """
-    o = CandidateOptions() if options is None else options
+    o = options
     found = []
     for x, present in zip(views, mask.T, strict=True):
         size = min(o.n_components, present.sum(), x.shape[1])

@@ -28,6 +28,8 @@ from protocol_mvc.partition.candidates import (
 from protocol_mvc.partition.config import CodebookOptions, PartitionOptions
 from protocol_mvc.partition.consensus import most_agreed, without_tiny_clusters
 
+DEFAULT = PartitionOptions()
+
 
 def select_partition(
     features: Sequence[Features],
@@ -39,7 +41,7 @@ def select_partition(
     *,
     use_raw_views: bool = True,
     current_labels: Labels | None = None,
-    options: PartitionOptions | None = None,
+    options: PartitionOptions = DEFAULT,
 ) -> Labels:
     """Return the candidate with the largest log-likelihood of the code words, refined by split and merge.
 
@@ -57,8 +59,7 @@ def select_partition(
         current_labels: labels (n,) that are kept unless a candidate beats them by `keep_margin`.
         options: options of candidates and code words.
     """
-    o = PartitionOptions() if options is None else options
-    c, dropped = o.codebook, o.codebook.dropped_variance
+    o, c, dropped = options, options.codebook, options.codebook.dropped_variance
     views = principal_components(views, mask[rows], seed, o.candidates)
     words = codewords(views, mask[rows], c.codewords_per_cluster * n_clusters, seed, c)
     x, n_views = np.hstack(features), len(features)
@@ -92,7 +93,11 @@ def bic_margin(n: int) -> float:
 
 
 def codewords(
-    views: Sequence[Features], mask: Mask, n_words: int, seed: int, options: CodebookOptions
+    views: Sequence[Features],
+    mask: Mask,
+    n_words: int,
+    seed: int,
+    options: CodebookOptions = DEFAULT.codebook,
 ) -> Labels:
     """Quantise each view by K-means.
 
@@ -115,7 +120,9 @@ def codewords(
     return words
 
 
-def log_likelihood(words: Labels, labels: Labels, n_clusters: int, options: CodebookOptions) -> float:
+def log_likelihood(
+    words: Labels, labels: Labels, n_clusters: int, options: CodebookOptions = DEFAULT.codebook
+) -> float:
     """Return the mean log-likelihood of the code words (n, V) if they are independent given the cluster.
 
     Merging two groups lowers it, because their code words no longer predict each other; splitting one group
@@ -132,7 +139,7 @@ def refine_by_split_and_merge(
     rows: Labels,
     n_clusters: int,
     seed: int,
-    options: PartitionOptions,
+    options: PartitionOptions = DEFAULT,
 ) -> Labels:
     """Split one cluster and merge the best pair, as long as that raises the likelihood by `bic_margin`.
 
@@ -170,7 +177,7 @@ def _splits(
 
 
 def _best_merge(
-    words: Labels, labels: Labels, n_clusters: int, options: CodebookOptions
+    words: Labels, labels: Labels, n_clusters: int, options: CodebookOptions = DEFAULT.codebook
 ) -> tuple[float, int, int]:
     """Return the largest log-likelihood after merging two clusters, and their numbers i > j."""
     counts = _counts(words, np.eye(n_clusters)[labels])
@@ -195,7 +202,7 @@ def _cheapest_merges(counts: list[Features], max_merges: int) -> tuple[Labels, L
 
 
 def latent_class_candidates(
-    views: Sequence[Features], mask: Mask, n_clusters: int, seed: int, options: PartitionOptions
+    views: Sequence[Features], mask: Mask, n_clusters: int, seed: int, options: PartitionOptions = DEFAULT
 ) -> Iterator[Labels]:
     """Yield the partitions of latent class models, each initialised from the code words of one view."""
     c = options.codebook
@@ -236,7 +243,7 @@ def information_bottleneck(table: Features, n_clusters: int) -> Labels:
     return np.unique(group, return_inverse=True)[1].astype(np.int64)
 
 
-def latent_classes(words: Labels, member: Features, options: CodebookOptions) -> Labels:
+def latent_classes(words: Labels, member: Features, options: CodebookOptions = DEFAULT.codebook) -> Labels:
     """Fit a latent class model by expectation maximisation and return the most likely classes (n,).
 
     Args:

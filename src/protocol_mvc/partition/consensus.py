@@ -13,12 +13,13 @@ from protocol_mvc.exceptions import UnreliableClusterWarning
 from protocol_mvc.partition.candidates import Features, Labels, partition_candidates
 from protocol_mvc.partition.config import CandidateOptions
 
-MIN_CLUSTER_SIZE = CandidateOptions().min_cluster_size  # smaller clusters are reported as unreliable
+DEFAULT = CandidateOptions()
+MIN_CLUSTER_SIZE = DEFAULT.min_cluster_size  # smaller clusters are reported as unreliable
 CHUNK = 5000  # rows of one product of indicator matrices
 
 
 def consensus_partition(
-    x: Features, n_clusters: int, seed: int, n_views: int = 1, options: CandidateOptions | None = None
+    x: Features, n_clusters: int, seed: int, n_views: int = 1, options: CandidateOptions = DEFAULT
 ) -> Labels:
     """Return the candidate with the largest mean normalised mutual information with the others.
 
@@ -29,9 +30,8 @@ def consensus_partition(
         n_views: number of equal blocks of columns in `x`.
         options: options of the candidates.
     """
-    o = CandidateOptions() if options is None else options
-    candidates = list(partition_candidates(x, n_clusters, seed, n_views, options=o))
-    return most_agreed(without_tiny_clusters(candidates, n_clusters, o.min_cluster_size))
+    candidates = list(partition_candidates(x, n_clusters, seed, n_views, options=options))
+    return most_agreed(without_tiny_clusters(candidates, n_clusters, options.min_cluster_size))
 
 
 def without_tiny_clusters(partitions: list[Labels], n_clusters: int, min_size: int) -> list[Labels]:

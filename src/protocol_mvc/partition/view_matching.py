@@ -11,6 +11,8 @@ from sklearn.preprocessing import normalize
 from protocol_mvc.partition.candidates import Features, Mask
 from protocol_mvc.partition.config import MatchingOptions
 
+DEFAULT = MatchingOptions()
+
 
 def group_information(n_clusters: int) -> float:
     r"""Return the largest mean information of one view about another if they share only the group.
@@ -24,7 +26,7 @@ def group_information(n_clusters: int) -> float:
 
 
 def shared_information(
-    views: Sequence[Features], mask: Mask | None, seed: int, options: MatchingOptions | None = None
+    views: Sequence[Features], mask: Mask | None, seed: int, options: MatchingOptions = DEFAULT
 ) -> float:
     r"""Return how well an item of one view is recognised in another, as mean :math:`\log(n / rank)` in nats.
 
@@ -41,7 +43,7 @@ def shared_information(
     Returns:
         The mean; infinity if no two views share enough items.
     """
-    o = MatchingOptions() if options is None else options
+    o = options
     rng = np.random.default_rng(seed)
     values = []
     for a, b in combinations(range(len(views)), 2):

@@ -1,87 +1,101 @@
-"""The choices: valid presets, nothing unknown, nothing out of range, nothing changed in place."""
+"""The config: valid presets, named changes, nothing unknown, nothing out of range."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from protocol_mvc.methods.protocol.config import PRESETS, ProtocolConfig
-
-
-def test_the_defaults_are_the_default_preset():
-    assert PRESETS["default"] == ProtocolConfig()
-    assert PRESETS.keys() == {"default", "paper"}
+from protocol_mvc.methods.protocol.config import (
+    DEFAULT,
+    PAPER,
+    PRESETS,
+    BatchTransport,
+    InitializedTransport,
+    ProtocolConfig,
+)
+from protocol_mvc.utils.config import flatten_config, update_config
 
 
 @pytest.mark.parametrize("name", PRESETS)
-def test_presets_are_valid_and_survive_json(name: str):
+def test_presets_survive_json(name: str):
     preset = PRESETS[name]
-    assert ProtocolConfig(**dict(preset)) == preset
     assert ProtocolConfig.model_validate_json(preset.model_dump_json()) == preset
+    assert ProtocolConfig.model_validate(preset.model_dump()) == preset
     assert hash(preset) == hash(preset.model_copy())
 
 
-def test_the_paper_preset_says_what_the_paper_says():
-    paper = PRESETS["paper"]
-    assert (paper.prior, paper.classify, paper.readout) == ("uniform", "latent", "kmeans")
-    assert (paper.mass_start, paper.mass_end, paper.rounds) == (0.1, 1.0, 1)
-    assert (paper.sample_weight, paper.prototype_weight) == (0.8, 0.2)
+def test_default_preset_is_the_default_config():
+    assert PRESETS["default"] is DEFAULT
+    assert ProtocolConfig() == DEFAULT
 
 
-def test_the_paper_preset_has_nothing_that_the_paper_has_not():
-    paper = PRESETS["paper"]
-    assert paper.align_twins
-    assert (paper.twins_weight, paper.trust) == (1.0, 0.0)
-    assert paper.reconstruct_steps == 1  # an epoch is one pass
-    assert paper.most_steps is paper.most_rebalance_steps is paper.most_rows is None
+def test_paper_preset_has_the_values_of_the_paper():
+    assert isinstance(PAPER.pseudo_labels, BatchTransport)
+    assert (PAPER.pseudo_labels.min_mass, PAPER.pseudo_labels.max_mass) == (0.1, 1.0)
+    assert PAPER.pseudo_labels.consensus_weight == 0.5
+    assert (PAPER.losses.temperature_feature, PAPER.losses.temperature_class) == (0.5, 1.0)
+    assert (PAPER.losses.positive_sample_weight, PAPER.losses.positive_prototype_weight) == (0.8, 0.2)
+    assert PAPER.losses.pseudo_label_loss == "mixture"
+    assert (PAPER.network.classifier_input, PAPER.readout) == ("latent", "kmeans")
 
 
-def test_a_config_cannot_be_changed_in_place():
+def test_paper_preset_uses_all_data_in_one_pass_per_epoch():
+    schedule = PAPER.schedule
+    assert schedule.n_rounds == schedule.min_steps_per_epoch == 1
+    assert schedule.max_steps_per_epoch is schedule.max_steps_per_epoch_rebalance is None
+    assert schedule.max_samples is PAPER.paired_views is None
+
+
+def test_config_is_immutable():
     with pytest.raises(ValidationError, match="frozen"):
-        ProtocolConfig().mix = 0.3
+        DEFAULT.readout = "kmeans"
 
 
-def test_unknown_fields_are_refused_by_name():
-    with pytest.raises(ValidationError, match="mixx"):
-        ProtocolConfig(mixx=0.3)  # type: ignore[call-arg]
+def test_constants_of_the_partition_search_are_fields():
+    assert isinstance(DEFAULT.pseudo_labels, InitializedTransport)
+    names = dict(flatten_config(DEFAULT))
+    assert names["pseudo_labels__partition__candidates__n_neighbors"] == 15
+    assert names["pseudo_labels__partition__codebook__smoothing"] == 0.1
+    assert names["paired_views__matching__n_repeats"] == 8
+
+
+def test_partition_cannot_start_a_classifier_of_latent_codes():
+    with pytest.raises(ValidationError, match="classifier_input"):
+        ProtocolConfig.model_validate({"network": {"classifier_input": "latent"}})
 
 
 @pytest.mark.parametrize(
     ("field", "value"),
     [
-        ("hidden", (0,)),
-        ("latent", 0),
-        ("feature", -1),
-        ("feedforward", 2.5),
-        ("dropout", 1.0),
-        ("classifier_scale", 0),
-        ("classify", "view"),
-        ("reconstruct_length", -1),
-        ("reconstruct_steps", 0),
-        ("most_steps", 0),
-        ("most_rebalance_steps", 0),
-        ("align_twins", "sometimes"),
-        ("rounds", -1),
-        ("align_rate", 0),
-        ("temperature_feature", 0),
-        ("temperature_class", -1),
-        ("structure_weight", -1),
-        ("mix", 1.1),
-        ("mix", float("nan")),
-        ("epsilon", 0),
-        ("kl_weight", 0),
-        ("mass_start", 0),
-        ("mass_end", 1.1),
-        ("prior", "true"),
-        ("trust", 1.1),
-        ("label_scope", "none"),
-        ("label_weight", -1),
-        ("label_loss", "none"),
-        ("twins_weight", -1),
-        ("class_weight", -0.1),
-        ("sample_weight", 1.5),
-        ("prototype_weight", -0.5),
-        ("readout", "truth"),
+        ("network__hidden_dims", (0,)),
+        ("network__latent_dim", 0),
+        ("network__dim_feedforward", 2.5),
+        ("network__dropout", 1.0),
+        ("network__logit_scale", 0),
+        ("network__classifier_input", "view"),
+        ("schedule__n_epochs_reconstruct", -1),
+        ("schedule__max_steps_per_epoch", 0),
+        ("schedule__lr_align", 0),
+        ("paired_views__contrast_weight", -1),
+        ("pseudo_labels__consensus_weight", 1.1),
+        ("pseudo_labels__consensus_weight", float("nan")),
+        ("pseudo_labels__epsilon", 0),
+        ("pseudo_labels__prior_strength", 0),
+        ("pseudo_labels__min_mass", 0),
+        ("pseudo_labels__max_mass", 1.1),
+        ("pseudo_labels__warmup_fraction", 1.1),
+        ("losses__temperature_feature", 0),
+        ("losses__pseudo_label_loss", "none"),
+        ("losses__class_loss_weight", -0.1),
+        ("losses__positive_sample_weight", 1.5),
+        ("readout", "labels"),
     ],
 )
-def test_values_out_of_range_are_refused_by_field(field: str, value):
-    with pytest.raises(ValidationError, match=field):
-        ProtocolConfig(**{field: value})
+def test_invalid_values_are_refused_by_name(field: str, value: object):
+    with pytest.raises(ValueError, match=field.rpartition("__")[2]):
+        update_config(DEFAULT, {field: value})
+
+
+@given(st.sampled_from(sorted(name for name, _ in flatten_config(DEFAULT))))
+def test_update_with_its_own_value_changes_nothing(name: str):
+    assert update_config(DEFAULT, {name: dict(flatten_config(DEFAULT))[name]}) == DEFAULT

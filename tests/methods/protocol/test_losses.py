@@ -6,7 +6,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.examples import TINY, seeded
+from tests.examples import seeded
 from torch import Tensor
 from torch.nn import functional
 
@@ -15,7 +15,9 @@ from protocol_mvc.losses.clustering import soft_cross_entropy
 from protocol_mvc.losses.contrastive import class_contrast, feature_contrast
 from protocol_mvc.losses.rebalanced import class_sensitive_contrast
 from protocol_mvc.methods.base import log_mean, reconstruction, sum_of
-from protocol_mvc.methods.protocol import losses as losses
+from protocol_mvc.methods.protocol import losses
+from protocol_mvc.methods.protocol.config import DEFAULT
+from protocol_mvc.methods.protocol.losses import Outputs
 from protocol_mvc.nn.network import Codes, Fused
 from protocol_mvc.transport import PotLabels
 
@@ -24,6 +26,7 @@ SOME = torch.tensor([[True, True, True], [True, False, False], [False, True, Tru
 PRESENT = [None, SOME]
 IDS = ["complete", "gaps"]
 EQUAL = torch.full((V,), 1 / V)
+LOSSES = DEFAULT.losses
 seeds = st.integers(0, 1000)
 present_or_not = pytest.mark.parametrize("present", PRESENT, ids=IDS)
 
@@ -62,15 +65,19 @@ def test_the_mean_and_the_mixed_prediction_by_hand():
     first = both._replace(present=torch.tensor([[True, False]]))
     torch.testing.assert_close(log_mean(codes.logits, both.present).exp(), torch.tensor([[0.3, 0.7]]))
     torch.testing.assert_close(log_mean(codes.logits, first.present).exp(), torch.tensor([[0.5, 0.5]]))
-    torch.testing.assert_close(losses.log_mixed(0.4, both, codes, fused).exp(), torch.tensor([[0.5, 0.5]]))
-    torch.testing.assert_close(losses.log_mixed(0.5, first, codes, fused).exp(), torch.tensor([[0.65, 0.35]]))
+    torch.testing.assert_close(
+        losses.log_mixed(0.4, Outputs(both, codes, fused)).exp(), torch.tensor([[0.5, 0.5]])
+    )
+    torch.testing.assert_close(
+        losses.log_mixed(0.5, Outputs(first, codes, fused)).exp(), torch.tensor([[0.65, 0.35]])
+    )
 
 
 @present_or_not
 @given(seed=seeds, mix=st.floats(0, 1))
 def test_mixed_predictions_are_those_of_the_double_loop(present, seed: int, mix: float):
     batch, codes, fused = example(present, seed)
-    mixed = losses.log_mixed(mix, batch, codes, fused).exp()
+    mixed = losses.log_mixed(mix, Outputs(batch, codes, fused)).exp()
     torch.testing.assert_close(mixed.sum(1), torch.ones_like(mixed[:, 0]))
     for i in range(N):
         own = [codes.logits[v][i].softmax(0) for v in range(V) if here(present)[i, v]]
@@ -82,22 +89,22 @@ def test_mixed_predictions_are_those_of_the_double_loop(present, seed: int, mix:
 def test_the_ends_of_the_mixture_are_its_parts(present):
     batch, codes, fused = example(present)
     mean, consensus = log_mean(codes.logits, batch.present), fused.logits.log_softmax(1)
-    torch.testing.assert_close(losses.log_mixed(0.0, batch, codes, fused), mean)
-    torch.testing.assert_close(losses.log_mixed(1.0, batch, codes, fused), consensus)
+    torch.testing.assert_close(losses.log_mixed(0.0, Outputs(batch, codes, fused)), mean)
+    torch.testing.assert_close(losses.log_mixed(1.0, Outputs(batch, codes, fused)), consensus)
 
 
 @pytest.mark.parametrize("scale", [1e3, 1e6])
 def test_certain_predictions_keep_finite_logs(scale: float):
     batch, codes, fused = example(SOME)
     codes = codes._replace(logits=[scale * x for x in codes.logits])
-    assert bool(losses.log_mixed(0.5, batch, codes, fused).isfinite().all())
+    assert bool(losses.log_mixed(0.5, Outputs(batch, codes, fused)).isfinite().all())
 
 
 def test_absent_views_get_no_gradient_and_break_none():
     batch, codes, fused = example(SOME)
     for x in codes.logits:
         x.requires_grad_()
-    losses.log_mixed(0.5, batch, codes, fused)[:, 0].sum().backward()
+    losses.log_mixed(0.5, Outputs(batch, codes, fused))[:, 0].sum().backward()
     for x, own in zip(codes.logits, SOME.T, strict=True):
         assert x.grad is not None
         assert bool((x.grad[own] != 0).all())
@@ -135,7 +142,7 @@ def test_a_view_that_no_sample_has_adds_nothing():
         reconstruction(batch, x_hat)["reconstruction"],
         reconstruction(two, x_hat[::2])["reconstruction"],
     )
-    without = losses.contrast(TINY, EQUAL, batch, codes, fused, labels())
+    without = losses.contrastive_losses(LOSSES, EQUAL, Outputs(batch, codes, fused), labels())
     assert all(bool(value.isfinite()) for value in without.values())
 
 
@@ -144,12 +151,18 @@ def test_what_an_absent_view_holds_changes_no_loss():
     x_hat, t = example(seed=1)[0].views, labels()
     other = batch._replace(views=spoiled(batch.views, SOME))
     moved = Codes(*(spoiled(part, SOME) for part in codes))
-    first = losses.contrast(TINY, EQUAL, batch, codes, fused, t) | reconstruction(batch, x_hat)
-    second = losses.contrast(TINY, EQUAL, other, moved, fused, t) | reconstruction(other, x_hat)
+    first = losses.contrastive_losses(LOSSES, EQUAL, Outputs(batch, codes, fused), t) | reconstruction(
+        batch, x_hat
+    )
+    second = losses.contrastive_losses(LOSSES, EQUAL, Outputs(other, moved, fused), t) | reconstruction(
+        other, x_hat
+    )
     assert first == second
-    for how in ("each", "mixed"):
-        c = TINY.model_copy(update={"label_loss": how})
-        assert losses.label_loss(c, batch, codes, fused, t) == losses.label_loss(c, other, moved, fused, t)
+    for how in ("per_head", "mixture"):
+        c = LOSSES.model_copy(update={"pseudo_label_loss": how})
+        assert losses.pseudo_label_loss(c, 0.5, Outputs(batch, codes, fused), t) == losses.pseudo_label_loss(
+            c, 0.5, Outputs(other, moved, fused), t
+        )
 
 
 @present_or_not
@@ -160,11 +173,11 @@ def test_equal_weights_leave_the_sum_of_the_contrasts(present):
         own = here(present)[:, v]
         g = fused.g[own][:, own]
         feature.append(
-            feature_contrast(codes.h[v][own], fused.u[own], g, temperature=TINY.temperature_feature)
+            feature_contrast(codes.h[v][own], fused.u[own], g, temperature=LOSSES.temperature_feature)
         )
         p, q = codes.logits[v][own].softmax(1), fused.logits[own].softmax(1)
-        classes.append(class_contrast(p, q, temperature=TINY.temperature_class))
-    found = losses.contrast(TINY, EQUAL, batch, codes, fused)
+        classes.append(class_contrast(p, q, temperature=LOSSES.temperature_class))
+    found = losses.contrastive_losses(LOSSES, EQUAL, Outputs(batch, codes, fused))
     torch.testing.assert_close(found["feature"], torch.stack(feature).sum())
     torch.testing.assert_close(found["class"], torch.stack(classes).sum())
 
@@ -175,8 +188,11 @@ def test_views_count_by_their_weights_whose_mean_is_one(present, raw: list[float
     batch, codes, fused = example(present)
     weights = torch.tensor(raw, dtype=torch.float64)
     weights = weights / weights.sum()
-    alone = [losses.contrast(TINY, own, batch, codes, fused) for own in torch.eye(V, dtype=torch.float64)]
-    for name, value in losses.contrast(TINY, weights, batch, codes, fused).items():
+    alone = [
+        losses.contrastive_losses(LOSSES, own, Outputs(batch, codes, fused))
+        for own in torch.eye(V, dtype=torch.float64)
+    ]
+    for name, value in losses.contrastive_losses(LOSSES, weights, Outputs(batch, codes, fused)).items():
         expected = sum(w * float(part[name]) for w, part in zip(weights.tolist(), alone, strict=True))
         assert float(value) == pytest.approx(expected)
 
@@ -185,16 +201,16 @@ def test_the_losses_do_not_choose_the_weights():
     batch, codes, fused = example()
     codes.h[0].requires_grad_()
     weights = EQUAL.clone().requires_grad_()
-    losses.contrast(TINY, weights, batch, codes, fused)["feature"].backward()
+    losses.contrastive_losses(LOSSES, weights, Outputs(batch, codes, fused))["feature"].backward()
     assert weights.grad is None
     assert codes.h[0].grad is not None
 
 
 def test_labels_shift_the_positives_and_supervise_the_classes():
     batch, codes, fused = example()
-    c, t = TINY.model_copy(update={"logit_shift": 0.7, "class_weight": 0.3}), labels()
+    c, t = LOSSES.model_copy(update={"logit_adjustment": 0.7, "class_loss_weight": 0.3}), labels()
     only_first = torch.tensor([1.0, 0.0, 0.0]) / V  # times V
-    found = losses.contrast(c, only_first, batch, codes, fused, t)
+    found = losses.contrastive_losses(c, only_first, Outputs(batch, codes, fused), t)
     shift = 0.7 * t.log_frequency[t.hard]
     feature = feature_contrast(codes.h[0], fused.u, fused.g, temperature=c.temperature_feature, shift=shift)
     classes = class_sensitive_contrast(
@@ -206,9 +222,9 @@ def test_labels_shift_the_positives_and_supervise_the_classes():
 
 def test_the_structure_term_is_added_with_its_weight():
     batch, codes, fused = example()
-    plain = losses.contrast(TINY, EQUAL, batch, codes, fused)
-    c = TINY.model_copy(update={"structure_weight": 2.0})
-    added = losses.contrast(c, EQUAL, batch, codes, fused)["feature"] - plain["feature"]
+    plain = losses.contrastive_losses(LOSSES, EQUAL, Outputs(batch, codes, fused))
+    c = LOSSES.model_copy(update={"structure_weight": 2.0})
+    added = losses.contrastive_losses(c, EQUAL, Outputs(batch, codes, fused))["feature"] - plain["feature"]
     expected = sum((z - s).square().mean() for z, s in zip(codes.z, fused.s, strict=True))
     torch.testing.assert_close(added, 2 * expected)
 
@@ -216,31 +232,38 @@ def test_the_structure_term_is_added_with_its_weight():
 @present_or_not
 def test_every_prediction_learns_the_labels_or_their_mixture_does(present):
     batch, codes, fused = example(present)
-    c, t = TINY.model_copy(update={"label_shift": 0.0}), labels()
+    c, t = LOSSES.model_copy(update={"pseudo_label_logit_adjustment": 0.0}), labels()
     expected = soft_cross_entropy(fused.logits.log_softmax(1), t.soft)
     for v in range(V):
         own = here(present)[:, v]
         expected = expected + soft_cross_entropy(codes.logits[v][own].log_softmax(1), t.soft[own])
-    torch.testing.assert_close(losses.label_loss(c, batch, codes, fused, t), expected)
-    mixed = losses.label_loss(c.model_copy(update={"label_loss": "mixed"}), batch, codes, fused, t)
+    torch.testing.assert_close(losses.pseudo_label_loss(c, 0.5, Outputs(batch, codes, fused), t), expected)
+    mixed = losses.pseudo_label_loss(
+        c.model_copy(update={"pseudo_label_loss": "mixture"}), 0.5, Outputs(batch, codes, fused), t
+    )
     torch.testing.assert_close(
-        mixed, soft_cross_entropy(losses.log_mixed(c.mix, batch, codes, fused), t.soft)
+        mixed, soft_cross_entropy(losses.log_mixed(0.5, Outputs(batch, codes, fused)), t.soft)
     )
 
 
-@pytest.mark.parametrize("how", ["each", "mixed"])
+@pytest.mark.parametrize("how", ["per_head", "mixture"])
 def test_the_logits_that_learn_are_shifted_by_the_frequencies(how: str):
     batch, codes, fused = example()
-    c, t = TINY.model_copy(update={"label_loss": how, "label_shift": 0.5}), labels()
+    c, t = (
+        LOSSES.model_copy(update={"pseudo_label_loss": how, "pseudo_label_logit_adjustment": 0.5}),
+        labels(),
+    )
     moved = codes._replace(logits=[x + 0.5 * t.log_frequency for x in codes.logits])
     other = fused._replace(logits=fused.logits + 0.5 * t.log_frequency)
-    plain = c.model_copy(update={"label_shift": 0.0})
+    plain = c.model_copy(update={"pseudo_label_logit_adjustment": 0.0})
     torch.testing.assert_close(
-        losses.label_loss(c, batch, codes, fused, t), losses.label_loss(plain, batch, moved, other, t)
+        losses.pseudo_label_loss(c, 0.5, Outputs(batch, codes, fused), t),
+        losses.pseudo_label_loss(plain, 0.5, Outputs(batch, moved, other), t),
     )
     even = t._replace(log_frequency=torch.full((K,), -math.log(K), dtype=torch.float64))
     torch.testing.assert_close(
-        losses.label_loss(c, batch, codes, fused, even), losses.label_loss(plain, batch, codes, fused, even)
+        losses.pseudo_label_loss(c, 0.5, Outputs(batch, codes, fused), even),
+        losses.pseudo_label_loss(plain, 0.5, Outputs(batch, codes, fused), even),
     )
 
 
