@@ -1,7 +1,7 @@
 """Multi-view clustering for groups of very unequal size.
 
-The public names are imported on first use, so that ``import protocol_mvc`` and the command's ``--help`` do not
-load torch or scikit-learn.
+The public names are imported on first use, so that ``import protocol_mvc`` and the command's ``--help`` do
+not load torch or scikit-learn.
 """
 
 from importlib import import_module

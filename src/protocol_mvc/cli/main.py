@@ -20,7 +20,7 @@ from protocol_mvc.data import fit_scalers, scaled_rows
 from protocol_mvc.estimators.clusterers import PROTOCOL
 from protocol_mvc.evaluation.metrics import all_scores, clustering_accuracy
 from protocol_mvc.io.datasets import load_dataset
-from protocol_mvc.partition.consensus import kmeans
+from protocol_mvc.partition.candidates import kmeans
 from protocol_mvc.report import figures
 
 COLUMNS = {"acc": "ACC", "nmi": "NMI", "pur": "PUR", "recall": "recall", "tail": "tail"}

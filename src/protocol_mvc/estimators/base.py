@@ -1,4 +1,4 @@
-"""The scikit-learn face of any method."""
+"""The scikit-learn interface that all methods share."""
 
 import os
 from collections.abc import Mapping
@@ -42,13 +42,13 @@ from protocol_mvc.utils.config import (
     resolve_config,
     update_config,
 )
-from protocol_mvc.utils.distributed import broadcast, require_equal
 from protocol_mvc.utils.device import environment, resolve_device
+from protocol_mvc.utils.distributed import broadcast, require_equal
 from protocol_mvc.utils.progress import Advance, progress_bar
 from protocol_mvc.utils.random import Seed, resolve_seed
 from protocol_mvc.utils.text import short_repr
 
-MOST_EMBEDDED = 50_000  # samples whose features are kept after a fit
+MAX_EMBEDDED = 50_000  # largest training set whose embedding is stored
 Floats = npt.NDArray[np.float32]
 
 
@@ -66,10 +66,10 @@ class _ProgressBar(Callback):
 
 
 class MultiViewClusterer(TransformerMixin, ClusterMixin, BaseEstimator):
-    """What all methods have in common; see `PROTOCOL` for the parameters and attributes.
+    """Base class of all estimators; `PROTOCOL` documents the parameters and attributes.
 
-    A subclass names its method, a torch module made of config, dims and number of clusters that offers what
-    `methods.base.DeepMethod` does, and its presets, of which one is "default"; and it has a docstring.
+    A subclass defines `_method`, a subclass of `methods.base.DeepMethod`, and `_presets`, its configs by
+    name, one of which is ``"default"``.
     """
 
     _method: ClassVar[type[Any]]
@@ -95,103 +95,109 @@ class MultiViewClusterer(TransformerMixin, ClusterMixin, BaseEstimator):
         self.device, self.random_state, self.verbose = device, random_state, verbose
 
     def fit(self, X: Any, y: Any = None, *, checkpoint_dir: str | os.PathLike[str] | None = None) -> Self:
-        """Learn the clusters of several views; y is ignored.
+        """Cluster the samples of several views.
 
         Args:
-            X: the views.
-            y: nothing.
-            checkpoint_dir: folder in which the state is kept every few seconds. If a fit of the same data with
-                the same parameters was stopped there it goes on, to the same bits.
+            X: the views; see `as_views` for the accepted containers.
+            y: ignored.
+            checkpoint_dir: folder in which the state of the training is saved every few seconds. An
+                interrupted fit of the same data with the same parameters resumes from it, to the same bits.
+
+        Returns:
+            The fitted estimator. A fit that fails leaves the estimator unchanged.
         """
         views = as_views(X, self.view_columns)
         self._check(views)
-        validate_data(copy(self), X if self._is_table(X) else views, skip_check_array=True)  # names, early
+        table = X if self._is_table(X) else views
+        validate_data(copy(self), table, skip_check_array=True)  # refuse bad column names before training
         digest = require_equal("data", data_hash(views))
-        kept = None if checkpoint_dir is None else Checkpoint(checkpoint_dir, fit_identity(self, digest))
-        method, source, generator = self._set_up(views, kept)
-        stages = method.stages()
+        identity = fit_identity(self, digest)
+        checkpoint = None if checkpoint_dir is None else Checkpoint(checkpoint_dir, identity)
+        module, source, generator = self._set_up(views, checkpoint)
+        stages = module.stages()
         with progress_bar(sum(stage.n_epochs for stage in stages), visible=self.verbose > 0) as advance:
-            callbacks = [_ProgressBar(advance), *([kept] if kept else [])]
-            history = train(method, stages, source, generator, callbacks)
-        self.data_hash_ = digest  # only now: a fit that failed leaves the estimator as it was
-        validate_data(self, X if self._is_table(X) else views, reset=True, skip_check_array=True)
-        self.module_ = method.eval().requires_grad_(False)
-        self._config, self.seed_ = self._settled(), generator.initial_seed()
+            callbacks = [_ProgressBar(advance), *([checkpoint] if checkpoint else [])]
+            history = train(module, stages, source, generator, callbacks)
+        validate_data(self, table, reset=True, skip_check_array=True)
+        self.module_ = module.eval().requires_grad_(False)
+        self._config, self.seed_, self.data_hash_ = self._resolved_config(), generator.initial_seed(), digest
         self.scalers_, self.view_names_in_, self._dims = source.scalings, views.names, views.n_features
-        self._columns, self.sample_ids_ = (
-            dict(zip(views.names, views.columns, strict=False)),
-            views.sample_ids,
-        )
-        found = infer_all(self.module_, source, features=len(views) <= MOST_EMBEDDED)
-        self._describe(found, history, source.device)
+        self._columns = dict(zip(views.names, views.columns, strict=False))
+        self.sample_ids_ = views.sample_ids
+        inferred = infer_all(self.module_, source, features=len(views) <= MAX_EMBEDDED)
+        self._set_results(inferred, history, source.device)
         warn_unreliable(tiny_cluster_messages(self.cluster_sizes_))
         return self
 
     def fit_predict(self, X: Any, y: Any = None, **kwargs: Any) -> Labels:
-        """The cluster of each sample of X after fitting to it."""
+        """Fit to X and return the cluster of each sample (n,)."""
         return self.fit(X, **kwargs).labels_
 
     def predict(self, X: Any) -> Labels:
-        """The cluster of each sample; samples may lack views, and depend on nothing but themselves."""
+        """Return the cluster of each sample (n,); samples may lack views.
+
+        The label of a sample does not depend on the other samples of X. For the training data, the result is
+        `labels_`.
+        """
         return _hard(self.predict_proba(X))
 
     def predict_proba(self, X: Any) -> Floats:
-        """Probability of each cluster (n, K); rows sum to one and their argmax is the label."""
+        """Return the probability of each cluster (n, K); the label is the argmax of a row."""
         return self._proba(self._infer(X, features=False))
 
     def transform(self, X: Any) -> Floats:
-        """Features (n, width) of each sample, mostly V blocks; absent views get the others' mean."""
+        """Return the embedding (n, d) of each sample; absent views are replaced by the mean of the others."""
         return self._infer(X).embedding.numpy()
 
     def fit_transform(self, X: Any, y: Any = None, **params: Any) -> Floats:
-        """The features of X after fitting to it."""
+        """Fit to X and return its embedding (n, d)."""
         self.fit(X, **params)
         return self.transform(X) if self.embedding_ is None else self.embedding_
 
     def score(self, X: Any, y: Any = None) -> float:
-        """Simplified silhouette of the clusters in the features, from -1 to 1; y is ignored."""
+        """Return the simplified silhouette of the clusters in the embedding, in [-1, 1]; y is ignored."""
         inferred = self._infer(X)
         return simplified_silhouette(inferred.embedding.numpy(), _hard(self._proba(inferred)))
 
     def save(self, folder: str | os.PathLike[str]) -> None:
-        """Write the fitted model to a folder, without pickle; a model that is there is replaced.
+        """Save the fitted model to a folder, without pickle; an existing model is replaced.
 
         Raises:
-            ModelFileError: If the folder holds anything else, or cannot be written.
+            ModelFileError: If the folder holds other files, or cannot be written.
         """
         check_is_fitted(self)
         model.save(self, folder)
 
     @classmethod
     def load(cls, folder: str | os.PathLike[str], device: str | torch.device = "auto") -> Self:
-        """Read a model that `save` has written; it predicts the same bits.
+        """Load a model from the folder that `save` wrote; its predictions are the same to the bit.
 
         Raises:
-            ModelFileError: If the folder is damaged, altered, of a newer version or no model of this class.
+            ModelFileError: If the folder is damaged, altered, of a newer version, or of another class.
         """
         return model.load([cls], folder, device)
 
     @property
     def imbalance_ratio_(self) -> float:
-        """Smallest / largest non-empty cluster."""
+        """Size of the smallest non-empty cluster / size of the largest."""
         sizes = self.cluster_sizes_
         return float(sizes[sizes > 0].min() / sizes.max())
 
     @property
     def n_iter_(self) -> int:
-        """Epochs run."""
+        """Number of epochs."""
         return len(self.history_)
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The parameters; with `deep` also the fields of the config as ``config__field``."""
+        """Return the parameters; with `deep` also the fields of the config, as ``config__group__field``."""
         params: dict[str, Any] = super().get_params(deep=False)  # type: ignore[no-untyped-call]
-        if deep and is_config(self.config, self._presets):  # else `fit` will complain
+        if deep and is_config(self.config, self._presets):  # an invalid config is refused by `fit`
             config = resolve_config(self.config, self._presets)
             params |= {f"config__{name}": value for name, value in flatten_config(config)}
         return params
 
     def set_params(self, **params: Any) -> Self:
-        """Set parameters; ``config__field=value`` replaces a field of the config."""
+        """Set parameters; ``config__group__field=value`` replaces a field of the config."""
         fields = {name: params.pop(name) for name in list(params) if name.startswith("config__")}
         super().set_params(**params)  # type: ignore[no-untyped-call]
         if fields:
@@ -201,20 +207,20 @@ class MultiViewClusterer(TransformerMixin, ClusterMixin, BaseEstimator):
         return self
 
     def __sklearn_tags__(self) -> Tags:
-        """What scikit-learn's common checks should expect."""
+        """Describe the estimator to scikit-learn's common checks."""
         tags: Tags = super().__sklearn_tags__()  # type: ignore[no-untyped-call]
         tags.input_tags.sparse = True
         tags.transformer_tags = TransformerTags(preserves_dtype=["float32"])  # others become float32
         return tags
 
     def _check(self, views: Views) -> None:
-        """Refuse what cannot be clustered, in one sentence."""
+        """Raise ValueError if the data or the parameters are invalid."""
         n, k = len(views), self.n_clusters
         if n < 2:
             raise ValueError(f"clustering needs at least 2 samples, got n_samples = {n}: pass more rows")
         if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or not 2 <= k <= n:
             raise ValueError(
-                f"n_clusters must be a whole number from 2 to the number of samples ({n}), got {short_repr(k)}"
+                f"n_clusters must be an integer from 2 to the number of samples ({n}), got {short_repr(k)}"
             )
         size = resolve_auto(self.batch_size, self._method.batch_size)
         if not isinstance(size, (int, np.integer)) or size < 2:
@@ -230,14 +236,18 @@ class MultiViewClusterer(TransformerMixin, ClusterMixin, BaseEstimator):
         require_complete_views(views, self._method, type(self).__name__)
         require_divisible(self._method, type(self).__name__, min(n, int(size)))
 
-    def _settled(self) -> Any:
-        """The config that a fit goes by."""
+    def _resolved_config(self) -> Any:
+        """Return the config of a fit."""
         return resolve_config(self.config, self._presets)
 
-    def _set_up(self, views: Views, kept: Checkpoint | None = None) -> tuple[Any, Source, torch.Generator]:
-        """What training needs: the untrained method, its batches, and the generator of all that is random."""
-        config, device = self._settled(), resolve_device(self.device)
-        seed = resolve_seed(self.random_state) if kept is None else kept.seed_or(self.random_state)
+    def _set_up(
+        self, views: Views, checkpoint: Checkpoint | None = None
+    ) -> tuple[Any, Source, torch.Generator]:
+        """Return the untrained module, the source of batches and the random generator of a fit."""
+        config, device = self._resolved_config(), resolve_device(self.device)
+        seed = (
+            resolve_seed(self.random_state) if checkpoint is None else checkpoint.seed_or(self.random_state)
+        )
         generator = torch.Generator().manual_seed(int(broadcast(torch.tensor(seed))))
         scalings = fit_scalers(views, resolve_auto(self.scaling, self._method.scaling))
         size = int(resolve_auto(self.batch_size, self._method.batch_size))
@@ -248,23 +258,23 @@ class MultiViewClusterer(TransformerMixin, ClusterMixin, BaseEstimator):
         return method, source, generator
 
     def _is_table(self, X: Any) -> bool:
-        """Whether X is one array or data frame, whose columns scikit-learn knows how to check."""
+        """Return whether X is one array or data frame, whose columns scikit-learn can check."""
         table = hasattr(X, "shape") or (self.view_columns is not None and not isinstance(X, Mapping))
         return table and not (isinstance(X, Views) or is_annotated(X)) and getattr(X, "ndim", 2) == 2
 
     def _infer(self, X: Any, *, features: bool = True) -> Inferred:
-        source = self._source(X)  # first, since it sees whether there is a method
+        source = self._source(X)  # raises NotFittedError
         return infer_all(self.module_, source, features=features)
 
     def _source(self, X: Any, batch_size: int = BLOCK) -> Source:
-        """The samples as the fitted method knows them."""
+        """Return batches of new samples, scaled as the training data."""
         check_is_fitted(self)
-        if self._is_table(X):  # the names and the number of its columns must be those of fit
+        if self._is_table(X):  # columns must be those of fit
             validate_data(self, X, reset=False, skip_check_array=True)
         views = as_views(X, self.view_columns)
         views.check_columns(self._columns)
         if len(views) == 0:
-            raise ValueError("X has 0 samples: give at least one row to predict.")
+            raise ValueError("X has 0 samples: pass at least one row")
         views = views.select(self.view_names_in_, self._dims)
         require_complete_views(views, self._method, type(self).__name__)
         return Source(views, self.scalers_, batch_size=batch_size, device=self.module_.class_prior().device)
@@ -272,8 +282,8 @@ class MultiViewClusterer(TransformerMixin, ClusterMixin, BaseEstimator):
     def _proba(self, inferred: Inferred) -> Floats:
         return inferred.log_proba.exp().cpu().numpy()[:, self._order]
 
-    def _describe(self, inferred: Inferred, history: list[EpochRecord], device: torch.device) -> None:
-        """Set the fitted attributes, with the clusters renumbered from the largest to the smallest."""
+    def _set_results(self, inferred: Inferred, history: list[EpochRecord], device: torch.device) -> None:
+        """Set the fitted attributes, with the clusters numbered from the largest to the smallest."""
         proba = inferred.log_proba.exp().numpy()
         sizes = np.bincount(_hard(proba), minlength=self.n_clusters)
         self._order = np.argsort(-sizes, kind="stable")
@@ -287,5 +297,5 @@ class MultiViewClusterer(TransformerMixin, ClusterMixin, BaseEstimator):
 
 
 def _hard(proba: Floats) -> Labels:
-    """The one place where probabilities become labels."""
+    """Return the most probable cluster of each row; every label of the estimator comes from here."""
     return np.asarray(proba.argmax(1), np.int64)

@@ -45,8 +45,8 @@ def select_partition(
 ) -> Labels:
     """Return the candidate with the largest log-likelihood of the code words, refined by split and merge.
 
-    Among candidates whose likelihoods differ by less than `bic_margin`, the one on which most candidates agree
-    is taken.
+    Among candidates whose likelihoods differ by less than `bic_margin`, the one on which most candidates
+    agree is taken.
 
     Args:
         features: learned features (n, d) of each view.
@@ -88,7 +88,7 @@ def select_partition(
 
 
 def bic_margin(n: int) -> float:
-    """Return the difference of two mean log-likelihoods of n samples that is not significant, 2 log(n) / n."""
+    """Return 2 log(n) / n: smaller differences of mean log-likelihoods are not significant."""
     return 2 * math.log(n) / n
 
 

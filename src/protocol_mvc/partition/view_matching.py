@@ -17,10 +17,10 @@ DEFAULT = MatchingOptions()
 def group_information(n_clusters: int) -> float:
     r"""Return the largest mean information of one view about another if they share only the group.
 
-    In nats it is :math:`\log K + 1`: the partner of an item then has any rank among the members of its group,
-    so for a group of n_k of n items the mean of :math:`\log(n / rank)` is :math:`\log(n / n_k) + 1`, and over
-    all items at most the entropy of the groups + 1. A measured mean deviates from its expectation by the order
-    of :math:`1 / \sqrt n` and can exceed the bound by chance.
+    In nats it is :math:`\log K + 1`: the partner of an item then has any rank among the members of its
+    group, so for a group of n_k of n items the mean of :math:`\log(n / rank)` is
+    :math:`\log(n / n_k) + 1`, and over all items at most the entropy of the groups + 1. A measured mean
+    deviates from its expectation by the order of :math:`1 / \sqrt n` and can exceed the bound by chance.
     """
     return math.log(n_clusters) + 1
 
@@ -31,8 +31,8 @@ def shared_information(
     r"""Return how well an item of one view is recognised in another, as mean :math:`\log(n / rank)` in nats.
 
     Canonical directions are fitted to half of the items. For each item of the other half, all items of that
-    half are ranked by their similarity in the other view. Guessing gives 1. The mean is over all pairs of views
-    and several random halves.
+    half are ranked by their similarity in the other view. Guessing gives 1. The mean is over all pairs of
+    views and several random halves.
 
     Args:
         views: features (n, d) of each view, with d far smaller than n / 2.

@@ -1,7 +1,8 @@
 """PROTOCOL (ICML 2025), Algorithm 1.
 
-Letters as in the paper: Z^v latent codes, S^v structure-aware features, H^v projections, U consensus, G attention
-between samples, P predictions, T pseudo-labels by partial optimal transport (POT), lambda transported mass.
+Letters as in the paper: Z^v latent codes, S^v structure-aware features, H^v projections, U consensus,
+G attention between samples, P predictions, T pseudo-labels by partial optimal transport (POT), lambda
+transported mass.
 """
 
 from functools import partial
@@ -159,7 +160,7 @@ class Protocol(DeepMethod):
         return SKIP if self.paired else None
 
     def latent_codes(self, source: Source) -> Tensor:
-        """Return Z^v of all samples (n, V * latent_dim), centred, with unit norm per view; absent views are 0."""
+        """Return the centred Z^v of all samples, with unit norm, side by side (n, V d); 0 for absent views."""
         encode = lambda batch: (torch.stack(self.network.encode(batch.views).z, dim=1),)
         (z,) = map_batches(self, source, encode)  # (n, V, latent_dim)
         present = torch.from_numpy(source.views.mask)[:, :, None]

@@ -1,7 +1,7 @@
 """Config of PROTOCOL in nested groups, and its two compositions `DEFAULT` and `PAPER`.
 
-The compositions differ at four seams: the schedule, the treatment of paired views, the pseudo-labels with their
-loss, and the read-out of the final labels.
+The compositions differ at four seams: the schedule, the treatment of paired views, the pseudo-labels with
+their loss, and the read-out of the final labels.
 """
 
 from typing import Annotated, Literal, Self

@@ -1,7 +1,7 @@
 """The pseudo-labels T of stage 3: partial optimal transport of the predictions (Eqs. 12-18).
 
-`BatchPseudoLabels` is the step of the paper. `InitializedPseudoLabels` starts from a partition of all samples and
-transports the whole data set once per epoch.
+`BatchPseudoLabels` is the step of the paper. `InitializedPseudoLabels` starts from a partition of all samples
+and transports the whole data set once per epoch.
 """
 
 from __future__ import annotations
