@@ -36,7 +36,7 @@ coverage: $(VENV)/test.stamp ## the quick tests, and which branches they leave o
 
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 
-test-browser: $(VENV)/test.stamp ## the HTML report in Chromium, which it installs; see screenshots/
+test-browser: $(VENV)/browser.stamp ## the HTML report in Chromium, which it installs; see screenshots/
 	command -v chromium || { $(SUDO) apt-get update && $(SUDO) apt-get install -y --no-install-recommends chromium; }
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m browser $(ARGS)
 
