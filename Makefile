@@ -40,9 +40,10 @@ test-browser: $(VENV)/browser.stamp ## the HTML report in Chromium, which it ins
 	command -v chromium || { $(SUDO) apt-get update && $(SUDO) apt-get install -y --no-install-recommends chromium; }
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m browser $(ARGS)
 
-lint: $(VENV)/dev.stamp ## ruff: rules and format
+lint: $(VENV)/dev.stamp ## ruff (rules and format) and import-linter (layers)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports --no-cache
 
 type: $(VENV)/test.stamp $(VENV)/dev.stamp ## mypy, strict
 	$(BIN)/mypy
@@ -80,7 +81,7 @@ bench-transport: $(VENV)/test.stamp ## measure the transport solver beside other
 	for study in agreement rivals memmap epoch grid random; do \
 		$(BIN)/python -W ignore benchmarks/transport.py $$study || exit 1; done
 
-check: lint type test ## all that a change must pass
+check: lint type docs test ## all that a change must pass; continuous integration runs this
 
 clean: ## remove the environment, caches and builds
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage htmlcov

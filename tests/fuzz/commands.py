@@ -17,7 +17,7 @@ from tests.fuzz.rubbish import TEXTS
 from tests.io.temporary import folder
 
 from protocol_mvc.methods.protocol.config import ProtocolConfig
-from protocol_mvc.utils.lock import is_lock_file
+from protocol_mvc.io.lock import is_lock_file
 
 CODES = {0, 2, 3, 4, 5}  # done, usage, data, doubt, model; 1 would be a fault of ours
 FILES = [

@@ -42,7 +42,7 @@ from protocol_mvc.io.write import ANNOTATED
 from protocol_mvc.report.facts import Facts, collect_facts
 from protocol_mvc.report.text import findings
 from protocol_mvc.utils.distributed import is_main_process, is_restarted, process_group
-from protocol_mvc.utils.lock import lock_folder
+from protocol_mvc.io.lock import lock_folder
 from protocol_mvc.utils.device import resolve_device
 
 DOUBTS = (UnreliableClusterWarning, DivergenceWarning, ConstantViewWarning)

@@ -17,7 +17,7 @@ from protocol_mvc.data import Views, data_hash
 from protocol_mvc.estimators.base import MultiViewClusterer
 from protocol_mvc.exceptions import ModelFileError
 from protocol_mvc.utils.files import atomic_write
-from protocol_mvc.utils.lock import is_lock_file
+from protocol_mvc.io.lock import is_lock_file
 
 MODEL, LABELS, RECORD, REPORT = "model", "labels.csv", "run.json", "report.html"
 CHECKPOINT = "checkpoint"  # of a fit that is not finished

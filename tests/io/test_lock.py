@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from protocol_mvc.exceptions import RunLockedError
-from protocol_mvc.utils.lock import is_lock_file, lock_folder
+from protocol_mvc.io.lock import is_lock_file, lock_folder
 
 # Without the package, whose import takes seconds: the kernel is asked what it does when a holder dies.
 HOLDER = """
