@@ -1,4 +1,4 @@
-"""scikit-learn's own checks, for one view and for columns split into two; for every method."""
+"""scikit-learn's common checks for every method, with one view and with columns split into two views."""
 
 from typing import Any
 
@@ -11,9 +11,10 @@ from tests.methods.small import small_config
 
 from protocol_mvc import PROTOCOL
 from protocol_mvc.estimators.clusterers import ESTIMATORS
+from protocol_mvc.utils.config import update_config
 
-ONE_CLUSTER = "the check asks for n_clusters = 1, which is refused: there is nothing to find"
-NO_CLASSIFIER = "the check takes every estimator with predict_proba for a classifier and reads its tags"
+ONE_CLUSTER = "the check sets n_clusters=1, which is refused"
+NO_CLASSIFIER = "the check assumes that every estimator with predict_proba is a classifier"
 EXPECTED = {
     "check_dont_overwrite_parameters": ONE_CLUSTER,
     "check_methods_subset_invariance": ONE_CLUSTER,
@@ -23,41 +24,41 @@ EXPECTED = {
     "check_estimator_sparse_matrix": NO_CLASSIFIER,
 }
 
-SHORT = TINY.model_copy(update={"reconstruct_length": 2, "align_length": 1, "rebalance_length": 1})
+LENGTHS = {"n_epochs_reconstruct": 2, "n_epochs_align": 1, "n_epochs_rebalance": 1}
+SHORT = update_config(TINY, {f"schedule__{name}": value for name, value in LENGTHS.items()})
 PARAMS: dict[str, Any] = {"n_clusters": 3, "config": SHORT, "random_state": 0}
 SPLIT = [slice(None), slice(0, 1)]  # two overlapping views of a table of any width
 
-
 OTHERS = [name for name in ESTIMATORS if name != "protocol"]
-LENGTHS = ("reconstruct_length", "contrast_length", "match_length")
-# A check wants clusters that are good on easy data, so methods must learn something in their few steps.
-FEW = dict.fromkeys(LENGTHS, 1) | {"rate": 1e-2, "iterations": 40}
+# A check expects good clusters of easy data, so methods must learn something in their few steps.
+FEW_STEPS = dict.fromkeys(("reconstruct_length", "contrast_length", "match_length"), 1)
+FEW_STEPS |= {"rate": 1e-2, "iterations": 40}
 
 
-def short(name: str) -> Any:
-    """The config of a method that does everything once, but for steps that are cheap."""
+def short_config(name: str) -> Any:
+    """Return the config of a method with few steps."""
     config = small_config(name)
-    return config.model_copy(update={field: value for field, value in FEW.items() if hasattr(config, field)})
+    return update_config(config, {field: x for field, x in FEW_STEPS.items() if hasattr(config, field)})
 
 
 @parametrize_with_checks(
     [PROTOCOL(**PARAMS), PROTOCOL(**PARAMS, view_columns=SPLIT)], expected_failed_checks=lambda _: EXPECTED
 )
-def test_scikit_learn_finds_nothing_else(estimator, check):
+def test_common_checks(estimator, check):
     check(estimator)
 
 
-@pytest.mark.slow  # the same face with another method behind it, a hundred times over
+@pytest.mark.slow
 @parametrize_with_checks(
-    [ESTIMATORS[name](**PARAMS | {"config": short(name)}, view_columns=SPLIT) for name in OTHERS],
+    [ESTIMATORS[name](**PARAMS | {"config": short_config(name)}, view_columns=SPLIT) for name in OTHERS],
     expected_failed_checks=lambda _: EXPECTED,
 )
-def test_scikit_learn_finds_nothing_else_in_other_methods(estimator, check):
+def test_common_checks_of_other_methods(estimator, check):
     check(estimator)
 
 
 class Adapted(PROTOCOL):
-    """What the expected failures stumble over, taken away: they must then pass."""
+    """Accepts n_clusters=1 and has the tags of a classifier, so that the checks expected to fail pass."""
 
     @property
     def n_clusters(self) -> int:
@@ -80,11 +81,11 @@ def test_expected_failures_have_no_other_reason(name: str, views):
     getattr(estimator_checks, name)("PROTOCOL", model)
 
 
-def test_columns_of_one_data_frame_are_known_by_name():
+def test_column_names_of_a_data_frame_are_checked():
     estimator_checks.check_dataframe_column_names_consistency("PROTOCOL", PROTOCOL(**PARAMS))
 
 
-def test_names_are_forgotten_with_the_frame():
+def test_feature_names_are_removed_by_a_fit_without_names():
     frame = pd.DataFrame({"a": range(9), "b": [0, 1, 2] * 3})
     model = PROTOCOL(**PARAMS).fit(frame)
     assert model.feature_names_in_.tolist() == ["a", "b"]

@@ -1,4 +1,4 @@
-"""Numbers at the edge: they cluster as well as others, or the fit says what is wrong with them."""
+"""Extreme values are clustered as well as others, or a warning or error names the cause."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from protocol_mvc.evaluation.metrics import clustering_accuracy
 from protocol_mvc.exceptions import ConstantViewWarning, DivergenceError, UnreliableClusterWarning
 
 VIEWS, TRUTH = blobs((60, 30, 15), noise=0.3)
-LONGER: dict[str, Any] = {"config__reconstruct_length": 20, "config__rebalance_length": 10}
+LONGER = {"config__schedule__n_epochs_reconstruct": 20, "config__schedule__n_epochs_rebalance": 10}
 
 
 def fitted(views: Any, **params: Any):
@@ -19,49 +19,50 @@ def fitted(views: Any, **params: Any):
 
 
 @pytest.mark.parametrize("factor", [1e12, 1e-12, 1e30])
-def test_a_view_in_another_unit_changes_nothing_but_its_unit(factor: float):
+def test_labels_do_not_depend_on_the_unit_of_a_view(factor: float):
     plain = fitted(VIEWS)
     assert clustering_accuracy(TRUTH, plain.labels_) > 0.95
     np.testing.assert_array_equal(fitted([VIEWS[0], VIEWS[1] * factor]).labels_, plain.labels_)
 
 
-def test_a_dead_view_is_named_and_the_other_still_clusters():
-    with pytest.warns(ConstantViewWarning, match="'view_1' is the same in all samples"):
+def test_constant_view_is_named_and_the_other_is_clustered():
+    with pytest.warns(ConstantViewWarning, match="view_1"):
         model = fitted([VIEWS[0], np.zeros_like(VIEWS[1])])
     assert clustering_accuracy(TRUTH, model.labels_) > 0.9
 
 
-def test_a_view_of_noise_does_not_spoil_the_other():
+def test_view_of_noise_does_not_spoil_the_other():
     noise = np.random.default_rng(0).normal(size=VIEWS[1].shape)
     assert clustering_accuracy(TRUTH, fitted([VIEWS[0], noise]).labels_) > 0.6
 
 
-def test_clusters_that_collapse_are_told():
+def test_collapsed_clusters_are_warned_of():
     same = [np.ones((30, 3)), np.ones((30, 2))]
-    with pytest.warns(UnreliableClusterWarning, match="fewer than 5 samples"):
+    with pytest.warns(UnreliableClusterWarning):
         model = tiny(scaling="none").fit(same)
     assert len(set(model.labels_.tolist())) == 1
 
 
-def outcome(model: PROTOCOL) -> str:
-    """How a fit ended, which is never with labels of a broken network."""
+def diverged(model: PROTOCOL) -> bool:
+    """Fit; return whether a learning rate was lowered or the fit failed. Results are finite in any case."""
     try:
         model.fit(VIEWS)
-    except DivergenceError as error:
-        return str(error)
+    except DivergenceError:
+        return True
     assert np.isfinite(model.predict_proba(VIEWS)).all()
     assert np.isfinite(model.embedding_).all()
-    return "lower the learning rate" if len({record["rate"] for record in model.history_}) > 1 else ""
+    return any(record["lr_factor"] < 1 for record in model.history_)
 
 
-@pytest.mark.parametrize("rate", ["reconstruct_rate", "align_rate", "rebalance_rate"])
+@pytest.mark.parametrize("stage", ["reconstruct", "align", "rebalance"])
 @pytest.mark.filterwarnings("ignore::protocol_mvc.exceptions.DivergenceWarning")
-def test_a_wild_learning_rate_of_any_stage_is_met_or_told(rate: str):
-    model = tiny().set_params(**{f"config__{rate}": 1e25, "config__align_twins": True})
-    assert "lower the learning rate" in outcome(model)
+def test_huge_learning_rate_of_any_stage_is_lowered_or_an_error(stage: str):
+    rate = {f"config__schedule__lr_{stage}": 1e25}
+    assert diverged(tiny().set_params(**rate, config__paired_views=None))
 
 
-@pytest.mark.parametrize("rate", [10.0, 1e3])
+@pytest.mark.parametrize("lr", [10.0, 1e3])
 @pytest.mark.filterwarnings("ignore::protocol_mvc.exceptions.DivergenceWarning")
-def test_without_scaling_a_high_rate_gives_finite_results_or_none(rate: float):
-    outcome(tiny(scaling="none").set_params(config__reconstruct_rate=rate, config__align_rate=rate))
+def test_large_learning_rate_without_scaling_gives_finite_results_or_an_error(lr: float):
+    rates = {f"config__schedule__lr_{stage}": lr for stage in ("reconstruct", "align")}
+    diverged(tiny(scaling="none").set_params(**rates))
