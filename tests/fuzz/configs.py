@@ -7,9 +7,10 @@ from tests.fuzz.law import outcome
 from tests.fuzz.rubbish import anything, numbers, texts
 
 from protocol_mvc import PROTOCOL, ProtocolConfig
-from protocol_mvc.estimators.clusterers import make_config
+from protocol_mvc.utils.config import flatten_config, make_config
 
-FIELDS = [*ProtocolConfig.model_fields, "unknown", "", "model_config", "__class__"]
+NESTED = [name for name, _ in flatten_config(ProtocolConfig())]
+FIELDS = [*NESTED, "unknown", "", "model_config", "__class__"]
 cases = st.tuples(
     st.dictionaries(st.sampled_from(FIELDS), numbers | texts | anything, min_size=1, max_size=3),
     st.sampled_from(["default", "paper"]),
@@ -19,7 +20,7 @@ cases = st.tuples(
 def check(case: tuple[dict[str, Any], str]) -> None:
     """A config is valid throughout, or refused by the name of a field; a refusal leaves the estimator."""
     changes, preset = case
-    config, _ = outcome(lambda: make_config(changes))
+    config, _ = outcome(lambda: make_config(ProtocolConfig, changes))
     if config is not None:
         assert ProtocolConfig.model_validate(config.model_dump()) == config
     model = PROTOCOL(config=preset)

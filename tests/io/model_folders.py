@@ -1,4 +1,4 @@
-"""A small model folder made by hand, and folders as a stranger could make them."""
+"""A small model folder, and tools to forge one."""
 
 import hashlib
 import json
@@ -9,105 +9,71 @@ from typing import Any
 import numpy as np
 from safetensors.numpy import save
 
-from protocol_mvc.io.model_schema import (
+from protocol_mvc.io.model_format import (
     ARRAYS,
-    LISTED,
+    CONFIG,
     MANIFEST,
     Arrays,
-    Facts,
-    FileFacts,
-    Settings,
-    ViewFacts,
-    digest_of,
+    ModelRecord,
+    ViewRecord,
+    write_model,
 )
-from protocol_mvc.io.model_writer import write_model
 
 HISTORY = [
     {"stage": "reconstruct", "epoch": 0, "seconds": 0.1, "reconstruction": 1 / 3},
     {"stage": "re, balance\n2", "epoch": 1, "seconds": 2e-300, "label": -1e300, "class": float("inf")},
 ]
 ARRAYS_OF_THREE: Arrays = {
-    "cluster_sizes": np.array([2, 1]),
-    "labels": np.array([0, 1, 0]),
+    "cluster_sizes_": np.array([2, 1]),
+    "labels_": np.array([0, 1, 0]),
     "weights": np.arange(6, dtype=np.float32).reshape(2, 3).T,  # not contiguous
     "flag": np.array(True),  # without a dimension
     "nothing": np.empty((0, 3)),
 }
-SHAPES = {name: (array.dtype.name, array.shape) for name, array in ARRAYS_OF_THREE.items()}
 
 
-def settings(**changes: Any) -> Settings:
-    given: dict[str, Any] = {
+def record(**changes: Any) -> ModelRecord:
+    fields: dict[str, Any] = {
+        "library_version": "0.1.0",
         "estimator": "PROTOCOL",
-        "parameters": {"n_clusters": 2, "views": [{"tuple": [0, 2]}]},
+        "parameters": {"n_clusters": 2, "view_columns": [{"$tuple": [0, 2]}]},
         "config": "default",
-        "fitted": {"hidden": [4, 2], "kl_weight": "inf", "mix": 0.5},
-    }
-    return Settings(**given | changes)
-
-
-def facts(**changes: Any) -> Facts:
-    given: dict[str, Any] = {
-        "library": "0.1.0",
-        "environment": {"torch": "2"},
+        "fitted_config": {"network": {"hidden_dims": [4, 2]}},
         "seed": 3,
-        "data_sha256": "a" * 64,
-        "samples": 3,
-        "features": 2,
-        "feature_names": None,
-        "views": (ViewFacts(name="a|b<script>", features=2, columns=("x", "y"), scaling="none"),),
+        "data_hash": "a" * 64,
+        "environment": {"torch": "2"},
+        "n_features_in": 2,
+        "feature_names_in": None,
+        "views": (ViewRecord(name="a|b<script>", n_features=2, columns=("x", "y"), scaling="none"),),
         "label_order": (1, 0),
-        "ids": "int64",
-        "ids_length": 3,
+        "id_dtype": "int64",
     }
-    return Facts(**given | changes)
+    return ModelRecord(**fields | changes)
 
 
 def write(folder: Path, **changes: Any) -> Path:
-    """A folder with a small model."""
-    given: dict[str, Any] = {
-        "settings": settings(),
-        "facts": facts(),
-        "arrays": ARRAYS_OF_THREE,
-        "history": HISTORY,
-    }
-    write_model(folder, **given | changes)
+    """Write a folder with a small model."""
+    write_model(folder, record(**changes), ARRAYS_OF_THREE, HISTORY)
     return folder
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    """The bytes of all files."""
+    """Return the bytes of all files."""
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
 def forge(folder: Path, name: str, content: bytes) -> None:
-    """Replace a file, and make the manifest agree as a stranger would."""
+    """Replace a file, and make the manifest agree."""
     (folder / name).write_bytes(content)
     manifest = json.loads((folder / MANIFEST).read_text())
-    files = {
-        name: FileFacts(
-            bytes=(folder / name).stat().st_size,
-            sha256=hashlib.sha256((folder / name).read_bytes()).hexdigest(),
-        )
-        for name in LISTED
-    }
-    facts = Facts.model_validate_json(json.dumps(manifest["facts"]))
-    said = {"facts": manifest["facts"], "files": {n: file.model_dump() for n, file in files.items()}}
-    (folder / MANIFEST).write_text(json.dumps(said | {"sha256": digest_of(facts, files)}))
+    (folder / MANIFEST).write_text(json.dumps(manifest | {name: hashlib.sha256(content).hexdigest()}))
 
 
-def forge_json(folder: Path, name: str, change: Callable[[Any], Any]) -> None:
-    """Change what a JSON file says in place, and make the manifest agree."""
-    said = json.loads((folder / name).read_text())
-    change(said)
-    forge(folder, name, json.dumps(said).encode())
-
-
-def forge_facts(folder: Path, **changes: Any) -> None:
-    """Change facts, and make the manifest agree."""
-    path = folder / MANIFEST
-    path.write_text(json.dumps((said := json.loads(path.read_text())) | {"facts": said["facts"] | changes}))
-    forge(folder, LISTED[-1], (folder / LISTED[-1]).read_bytes())
+def forge_record(folder: Path, change: Callable[[dict[str, Any]], Any]) -> None:
+    """Change `config.json` in place, and make the manifest agree."""
+    fields = json.loads((folder / CONFIG).read_text())
+    change(fields)
+    forge(folder, CONFIG, json.dumps(fields).encode())
 
 
 def forge_arrays(folder: Path, arrays: Arrays) -> None:

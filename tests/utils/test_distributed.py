@@ -25,12 +25,12 @@ from protocol_mvc.data import checks, fit_scalers
 from protocol_mvc.data.statistics import profile
 from protocol_mvc.methods.base import map_batches
 from protocol_mvc.methods.protocol.algorithm import Protocol
-from protocol_mvc.methods.protocol.config import ProtocolConfig
 from protocol_mvc.nn.seeded import build
 from protocol_mvc.training.loop import train
 from protocol_mvc.training.stage import Sampling, Stage
 from protocol_mvc.transport import solve
 from protocol_mvc.utils import distributed
+from protocol_mvc.utils.config import update_config
 
 PROCESSES = 2
 VIEWS, _ = blobs((21, 9, 5))
@@ -122,7 +122,7 @@ def steps(name: str) -> Callable[[Protocol], Stage]:
 def trained(stage_of: Callable[[Protocol], Stage], views: Any) -> dict[str, Tensor]:
     """Gradients of the one step of a stage, and its losses."""
     batches = source(views, 64, shared=True)
-    config = ProtocolConfig(**{**dict(TINY), "dropout": 0.1})
+    config = update_config(TINY, {"network__dropout": 0.1})
     method = build(lambda: Protocol(config, list(batches.views.n_features), 3), seeded())
     (epoch,) = train(method, [stage_of(method)], batches, seeded())
     found = {name: p.grad for name, p in method.named_parameters() if p.grad is not None}

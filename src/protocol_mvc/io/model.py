@@ -1,5 +1,6 @@
-"""A fitted estimator as a model folder, and back; `storage` knows the files, this knows the estimator."""
+"""Save a fitted estimator as a model folder, and load it."""
 
+import json
 import os
 from collections.abc import Callable, Iterable
 from functools import partial
@@ -9,198 +10,192 @@ from typing import Any, TypeVar
 
 import numpy as np
 import torch
-from pydantic import BaseModel
+from numpy.typing import NDArray
 
 from protocol_mvc.data.scaling import SCALINGS, Scaler
-from protocol_mvc.exceptions import ModelFileError
-from protocol_mvc.io.json_codec import decode, encode, pack_ids, packed_dtype, unpack_ids
-from protocol_mvc.io.model_reader import SavedModel, open_model, read_arrays
-from protocol_mvc.io.model_schema import (
-    AGAIN,
+from protocol_mvc.io.model_format import (
     ARRAYS,
     CONFIG,
     Arrays,
-    Facts,
-    Settings,
-    Shapes,
-    ViewFacts,
-    refusing,
+    ModelRecord,
+    SavedModel,
+    ViewRecord,
+    from_json,
+    model_errors,
+    read_model,
+    to_json,
+    write_model,
 )
-from protocol_mvc.io.model_writer import write_model
 from protocol_mvc.nn.seeded import build
 from protocol_mvc.utils.config import make_config
 from protocol_mvc.utils.device import resolve_device
 
 E = TypeVar("E")
-OWN = "method."  # before the names of the arrays that are the method's
+ARRAY_ATTRIBUTES = ("labels_", "cluster_sizes_", "class_prior_", "view_weights_")
+MODULE = "module."  # prefix of the tensors of the network
+JSON_IDS = "json"  # sample ids that are neither numbers nor times
 
 
 def save(model: Any, folder: str | os.PathLike[str]) -> None:
     """Write a fitted estimator to a folder.
 
     Raises:
-        ModelFileError: If the folder cannot be written or holds something else, or a parameter has no
-            form as JSON.
+        ModelFileError: If the folder cannot be written or contains other files, or a parameter has no JSON
+            form.
     """
-    with refusing(Path(folder), "give the estimator plain parameters and the views plain names"):
-        name, ids = pack_ids(model.sample_ids_)
-        settings, facts = _settings(model), _facts(model, name, len(ids))
-    write_model(folder, settings, facts, _arrays(model) | {"ids": ids}, model.history_)
+    with model_errors(Path(folder), "use plain values as parameters of the estimator"):
+        id_dtype, ids = _pack_ids(model.sample_ids_)
+        record = _record(model, id_dtype)
+    write_model(folder, record, _arrays(model) | {"sample_ids": ids}, model.history_)
 
 
 def load(kinds: Iterable[type[E]], folder: str | os.PathLike[str], device: str | torch.device) -> E:
-    """The estimator of a folder, with its method on the device.
+    """Read a model folder.
+
+    Args:
+        kinds: estimator classes that the folder may contain.
+        folder: the model folder.
+        device: where to put the network.
+
+    Returns:
+        The fitted estimator, without `embedding_` and `label_distributions_`.
 
     Raises:
-        ModelFileError: If the folder holds no whole model of one of the kinds.
+        ModelFileError: If the folder contains no valid model of one of these classes.
     """
     place = resolve_device(device)
-    saved = open_model(folder)
-    with refusing(saved.folder / CONFIG, AGAIN):
-        model, make = _unfitted(_kind(kinds, saved), saved)
-        expected = _expected(make, saved.facts)
-    arrays = read_arrays(saved, expected)
-    with refusing(saved.folder / ARRAYS, AGAIN):
-        model.module_ = _method(make, arrays).to(place).eval().requires_grad_(False)
-        _restore(model, saved, arrays)
+    saved = read_model(folder)
+    with model_errors(saved.folder / CONFIG):
+        model, make_module = _unfitted(kinds, saved.record)
+    with model_errors(saved.folder / ARRAYS):
+        prefix = {name: array for name, array in saved.arrays.items() if name.startswith(MODULE)}
+        state = {name.removeprefix(MODULE): torch.from_numpy(array) for name, array in prefix.items()}
+        with torch.device("meta"):  # checks names and shapes before the network takes memory
+            make_module().load_state_dict(state, assign=True)
+        module = build(make_module, torch.Generator())
+        module.load_state_dict(state)
+        model.module_ = module.to(place).eval().requires_grad_(False)
+        _set_fitted_attributes(model, saved)
     return model  # type: ignore[no-any-return]
 
 
-def _settings(model: Any) -> Settings:
-    """The parameters; what has a state is stored as what it came to in the fit."""
+def _record(model: Any, id_dtype: str) -> ModelRecord:
     params = model.get_params(deep=False)
     config, seed = params.pop("config"), params["random_state"]
-    params["random_state"] = seed if seed is None or isinstance(seed, int | np.integer) else model.seed_
+    if seed is not None and not isinstance(seed, int | np.integer):
+        params["random_state"] = model.seed_  # a generator has changed since the fit
     params["device"] = str(params["device"])
-    return Settings(
-        estimator=type(model).__name__,
-        parameters={name: encode(value) for name, value in params.items()},
-        config=config if isinstance(config, str) else _fields(config),
-        fitted=_fields(model._config),
-    )
-
-
-def _fields(config: BaseModel) -> dict[str, Any]:
-    return {name: _field(value) for name, value in config}
-
-
-def _field(value: Any) -> Any:
-    """A value of a config; pydantic reads lists as tuples and "inf" as infinity."""
-    if isinstance(value, tuple):
-        return [_field(part) for part in value]
-    return str(value) if isinstance(value, float) and not np.isfinite(value) else value
-
-
-def _facts(model: Any, ids: str, ids_length: int) -> Facts:
     names = getattr(model, "feature_names_in_", None)
-    views = zip(model.view_names_in_, model._dims, model.scalers_, strict=True)
-    return Facts(
-        library=version("protocol_mvc"),
-        environment=model.environment_,
+    return ModelRecord(
+        library_version=version("protocol_mvc"),
+        estimator=type(model).__name__,
+        parameters={name: to_json(value) for name, value in params.items()},
+        config=config if isinstance(config, str) else to_json(config.model_dump(mode="json")),
+        fitted_config=to_json(model._config.model_dump(mode="json")),
         seed=model.seed_,
-        data_sha256=model.data_hash_,
-        samples=len(model.labels_),
-        features=model.n_features_in_,
-        feature_names=None if names is None else tuple(map(str, names)),
+        data_hash=model.data_hash_,
+        environment=model.environment_,
+        n_features_in=model.n_features_in_,
+        feature_names_in=None if names is None else tuple(map(str, names)),
         views=tuple(
-            ViewFacts(name=name, features=dim, columns=model._columns.get(name), scaling=scaling.kind)
-            for name, dim, scaling in views
+            ViewRecord(name=name, n_features=dim, columns=model._columns.get(name), scaling=scaler.kind)
+            for name, dim, scaler in zip(model.view_names_in_, model._dims, model.scalers_, strict=True)
         ),
         label_order=tuple(model._order.tolist()),
-        ids=ids,
-        ids_length=ids_length,
+        id_dtype=id_dtype,
     )
 
 
 def _arrays(model: Any) -> Arrays:
-    arrays = {
-        "class_prior": model.class_prior_,
-        "view_weights": model.view_weights_,
-        "cluster_sizes": model.cluster_sizes_,
-        "labels": model.labels_,
-    }
-    for v, scaling in enumerate(model.scalers_):
-        arrays |= {f"scaling.{v}.shift": scaling.shift, f"scaling.{v}.factor": scaling.factor}
-    return arrays | {OWN + name: value.cpu().numpy() for name, value in model.module_.state_dict().items()}
+    arrays = {name: getattr(model, name) for name in ARRAY_ATTRIBUTES}
+    for v, scaler in enumerate(model.scalers_):
+        arrays |= {f"scalers.{v}.shift": scaler.shift, f"scalers.{v}.factor": scaler.factor}
+    state = model.module_.state_dict()
+    return arrays | {MODULE + name: tensor.cpu().numpy() for name, tensor in state.items()}
 
 
-def _kind(kinds: Iterable[type[E]], saved: SavedModel) -> type[E]:
-    """The kind that the folder names."""
+def _unfitted(kinds: Iterable[type[Any]], record: ModelRecord) -> tuple[Any, Callable[[], Any]]:
+    """Return the estimator with its parameters, and a function that makes its network."""
     known = {kind.__name__: kind for kind in kinds}
-    found = saved.settings.estimator
-    if found not in known:
-        raise ModelFileError(
-            f"{saved.folder}: it holds a model of {found}: "
-            f"load it with {found}.load instead of {' or '.join(known)}.load."
-        )
-    return known[found]
-
-
-def _unfitted(kind: Any, saved: SavedModel) -> tuple[Any, Callable[[], Any]]:
-    """The estimator with its parameters, and a way to make its method."""
-    settings, facts = saved.settings, saved.facts
+    name = record.estimator
+    if name not in known:
+        raise ValueError(f"it is a model of {name}, so use {name}.load instead of {' or '.join(known)}.load")
+    kind = known[name]
     config_of = partial(make_config, type(kind._presets["default"]))
-    config = settings.config if isinstance(settings.config, str) else config_of(settings.config)
-    model = kind(**{name: decode(value) for name, value in settings.parameters.items()}, config=config)
-    model._config = config_of(settings.fitted)
-    dims = [view.features for view in facts.views]
-    return model, partial(kind._method, model._config, dims, len(facts.label_order))
+    config = record.config if isinstance(record.config, str) else config_of(from_json(record.config))
+    model = kind(**from_json(record.parameters), config=config)
+    model._config = config_of(from_json(record.fitted_config))
+    dims = [view.n_features for view in record.views]
+    return model, partial(kind._method, model._config, dims, len(record.label_order))
 
 
-def _expected(make: Callable[[], Any], facts: Facts) -> Shapes:
-    """What arrays must be there; the method is made on the meta device, where nothing takes memory."""
-    with torch.device("meta"):
-        state = make().state_dict()
-    k = len(facts.label_order)
-    shapes: dict[str, tuple[str, tuple[int, ...]]] = {
-        "class_prior": ("float32", (k,)),
-        "view_weights": ("float32", (len(facts.views),)),
-        "cluster_sizes": ("int64", (k,)),
-        "labels": ("int64", (facts.samples,)),
-        "ids": (packed_dtype(facts.ids), (facts.ids_length,)),
-    }
-    for v, view in enumerate(facts.views):
-        shapes |= {f"scaling.{v}.{part}": ("float64", (view.features,)) for part in ("shift", "factor")}
-    own = {OWN + name: (str(x.dtype).removeprefix("torch."), tuple(x.shape)) for name, x in state.items()}
-    return shapes | own
-
-
-def _method(make: Callable[[], Any], arrays: Arrays) -> Any:
-    method = build(make, torch.Generator())
-    own = {name.removeprefix(OWN): torch.from_numpy(x) for name, x in arrays.items() if name.startswith(OWN)}
-    method.load_state_dict(own)
-    return method
-
-
-def _restore(model: Any, saved: SavedModel, arrays: Arrays) -> None:
-    """Set the fitted attributes, all but the features of the training samples."""
-    facts = saved.facts
-    model.labels_, model.cluster_sizes_ = arrays["labels"], arrays["cluster_sizes"]
-    model.class_prior_, model.view_weights_ = arrays["class_prior"], arrays["view_weights"]
-    model.sample_ids_ = unpack_ids(facts.ids, arrays["ids"])
+def _set_fitted_attributes(model: Any, saved: SavedModel) -> None:
+    record, arrays = saved.record, saved.arrays
+    for name in ARRAY_ATTRIBUTES:
+        setattr(model, name, arrays[name])
+    model.sample_ids_ = _unpack_ids(record.id_dtype, arrays["sample_ids"])
     model.scalers_ = tuple(
-        Scaler(view.scaling, arrays[f"scaling.{v}.shift"], arrays[f"scaling.{v}.factor"])
-        for v, view in enumerate(facts.views)
+        Scaler(view.scaling, arrays[f"scalers.{v}.shift"], arrays[f"scalers.{v}.factor"])
+        for v, view in enumerate(record.views)
     )
-    model.view_names_in_ = tuple(view.name for view in facts.views)
-    model._dims = tuple(view.features for view in facts.views)
-    model._columns = {view.name: view.columns for view in facts.views}
-    model._order = np.array(facts.label_order)
-    model.n_features_in_ = facts.features
-    if facts.feature_names is not None:
-        model.feature_names_in_ = np.array(facts.feature_names, dtype=object)
-    model.seed_, model.data_hash_ = facts.seed, facts.data_sha256
-    model.history_, model.environment_ = saved.history, dict(facts.environment)
-    _check(model, len(facts.label_order))
+    model.view_names_in_ = tuple(view.name for view in record.views)
+    model._dims = tuple(view.n_features for view in record.views)
+    model._columns = {view.name: view.columns for view in record.views}
+    model._order = np.array(record.label_order)
+    model.n_features_in_ = record.n_features_in
+    if record.feature_names_in is not None:
+        model.feature_names_in_ = np.array(record.feature_names_in, dtype=object)
+    model.seed_, model.data_hash_ = record.seed, record.data_hash
+    model.history_, model.environment_ = saved.history, dict(record.environment)
+    _check_fitted_attributes(model)
 
 
-def _check(model: Any, n_clusters: int) -> None:
-    """Refuse what no fit gives: arrays of the right shapes may still contradict one another."""
-    labels = model.labels_
-    if len(labels) == 0 or len(model.sample_ids_) != len(labels):
-        raise ValueError(f"{len(model.sample_ids_)} ids do not fit {len(labels)} labels")
-    if labels.min() < 0 or labels.max() >= n_clusters or model.cluster_sizes_.min() < 0:
-        raise ValueError(f"the labels are not those of {n_clusters} clusters")
-    for scaling in model.scalers_:
-        if scaling.kind not in SCALINGS:
-            raise ValueError(f"there is no scaling {scaling.kind!r}")
+def _check_fitted_attributes(model: Any) -> None:
+    """Refuse values that no fit produces."""
+    k, n, n_views = len(model._order), len(model.labels_), len(model._dims)
+    expected = {
+        "labels_": ("int64", (n,)),
+        "cluster_sizes_": ("int64", (k,)),
+        "class_prior_": ("float32", (k,)),
+        "view_weights_": ("float32", (n_views,)),
+        "sample_ids_": (model.sample_ids_.dtype.name, (n,)),
+    }
+    for name, (dtype, shape) in expected.items():
+        array = getattr(model, name)
+        if (array.dtype.name, array.shape) != (dtype, shape):
+            raise ValueError(f"{name} is {array.dtype} of shape {array.shape}, not {dtype} of shape {shape}")
+    for scaler, dim in zip(model.scalers_, model._dims, strict=True):
+        known = scaler.kind in SCALINGS and scaler.shift.dtype == scaler.factor.dtype == np.float64
+        if not known or not scaler.shift.shape == scaler.factor.shape == (dim,):
+            raise ValueError(f"the scaler {scaler.kind!r} is not valid")
+    if sorted(model._order) != list(range(k)) or model.cluster_sizes_.min() < 0:
+        raise ValueError("label_order or cluster_sizes is not valid")
+    if n == 0 or model.labels_.min() < 0 or model.labels_.max() >= k:
+        raise ValueError(f"the labels do not belong to {k} clusters")
+
+
+def _pack_ids(ids: NDArray[Any]) -> tuple[str, NDArray[Any]]:
+    """Return the dtype of sample ids, and the ids as an array that safetensors can store."""
+    if ids.dtype.kind in "biuf" and ids.dtype.itemsize <= 8:
+        return ids.dtype.name, ids.astype(ids.dtype.name)  # in native byte order
+    if ids.dtype.kind in "mM":
+        return ids.dtype.name, ids.astype(np.int64)
+    return JSON_IDS, np.frombuffer(json.dumps([_id_to_json(x) for x in ids.tolist()]).encode(), np.uint8)
+
+
+def _id_to_json(value: Any) -> Any:
+    try:
+        return to_json(value)
+    except TypeError:
+        return str(value)
+
+
+def _unpack_ids(id_dtype: str, packed: NDArray[Any]) -> NDArray[Any]:
+    """Return what `_pack_ids` was given; texts come back as objects."""
+    if id_dtype == JSON_IDS:
+        values = from_json(json.loads(packed.tobytes()))
+        return np.fromiter(values, dtype=np.object_, count=len(values))
+    dtype = np.dtype(id_dtype)
+    if packed.ndim != 1 or packed.dtype != (np.int64 if dtype.kind in "mM" else dtype):
+        raise ValueError(f"the sample ids are {packed.dtype}, but {id_dtype} is expected")
+    return packed.view(dtype)

@@ -1,0 +1,295 @@
+"""The files of a saved model.
+
+A model is a folder: `model.safetensors` (arrays), `config.json` (a `ModelRecord`), `history.csv` (one row per
+epoch), `README.md` (a description) and `manifest.json` (sha256 of the other files). No file can run code, and
+everything read is validated before it is used.
+"""
+
+import csv
+import hashlib
+import io
+import json
+import math
+import os
+import stat
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from html import escape
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
+from safetensors import SafetensorError
+from safetensors.numpy import load, save
+
+from protocol_mvc.exceptions import ModelFileError
+from protocol_mvc.utils.files import atomic_write_folder
+
+SCHEMA_VERSION = 1  # increase it when earlier versions of the library cannot read the folder any more
+ARRAYS, CONFIG, HISTORY, CARD, MANIFEST = FILES = (
+    "model.safetensors",
+    "config.json",
+    "history.csv",
+    "README.md",
+    "manifest.json",
+)
+MAX_BYTES = {name: 2**33 if name == ARRAYS else 2**28 for name in FILES}  # of files that are read
+RESTORE = "save the model again, or restore the folder from a copy"
+
+Arrays: TypeAlias = dict[str, NDArray[Any]]
+History: TypeAlias = list[dict[str, Any]]
+
+ERRORS: tuple[type[Exception], ...] = (OSError, ValueError, TypeError, LookupError, ArithmeticError)
+ERRORS += (RuntimeError, MemoryError, SafetensorError, csv.Error)
+
+
+class _Record(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+
+
+class ViewRecord(_Record):
+    """One view of the training data."""
+
+    name: str
+    n_features: Annotated[int, Field(ge=1)]
+    columns: tuple[str, ...] | None  # column names, if the view was a data frame
+    scaling: str
+
+
+class ModelRecord(_Record):
+    """Contents of `config.json`: everything but the arrays and the history."""
+
+    schema_version: int = SCHEMA_VERSION
+    library_version: str
+    estimator: str  # class name
+    parameters: dict[str, JsonValue]  # constructor parameters except the config
+    config: str | dict[str, JsonValue]  # the constructor parameter: name of a preset, or fields
+    fitted_config: dict[str, JsonValue]  # fields of the config at the time of the fit
+    seed: int
+    data_hash: str
+    environment: dict[str, str]
+    n_features_in: int
+    feature_names_in: tuple[str, ...] | None
+    views: Annotated[tuple[ViewRecord, ...], Field(min_length=1)]
+    label_order: Annotated[tuple[int, ...], Field(min_length=2)]  # output of the network for each label
+    id_dtype: str
+
+
+class SavedModel(NamedTuple):
+    """Contents of a model folder."""
+
+    folder: Path
+    record: ModelRecord
+    arrays: Arrays
+    history: History
+
+
+@contextmanager
+def model_errors(path: Path, remedy: str = RESTORE) -> Iterator[None]:
+    """Convert every error about the file `path` to one sentence with a remedy.
+
+    Raises:
+        ModelFileError: Instead of the original error.
+    """
+    try:
+        yield
+    except ModelFileError:
+        raise
+    except ERRORS as error:
+        raise ModelFileError(f"{path}: {_reason(error)}: {remedy}.") from error
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, ValidationError):
+        first = error.errors(include_url=False, include_input=False)[0]
+        return f"{'.'.join(map(str, first['loc'])) or 'the text'} is not valid ({first['msg']})"
+    text = str(error)
+    if isinstance(error, OSError) and error.strerror:
+        text = error.strerror.partition(";")[0]
+    return (text or type(error).__name__).partition("\n")[0].rstrip(".:")
+
+
+def write_model(
+    folder: str | os.PathLike[str], record: ModelRecord, arrays: Arrays, history: History
+) -> None:
+    """Write a model folder, replacing an old model; equal models give equal bytes.
+
+    Raises:
+        ModelFileError: If the folder contains other files, or cannot be written.
+    """
+    path = Path(folder)
+    with model_errors(path, "use text without surrogates as names of views and samples"):
+        files = {
+            ARRAYS: save({name: np.asarray(array, order="C") for name, array in arrays.items()}),
+            CONFIG: (record.model_dump_json(indent=1) + "\n").encode(),
+            HISTORY: _format_history(history).encode(),
+            CARD: _format_card(record, arrays).encode(),
+        }
+        manifest = {name: hashlib.sha256(content).hexdigest() for name, content in files.items()}
+        files[MANIFEST] = (json.dumps(manifest, indent=1) + "\n").encode()
+    with model_errors(path, "choose a new or an empty folder that can be written"):
+        path = path.resolve()
+        _check_replaceable(path)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with atomic_write_folder(path, overwrite=True) as new:
+            for name, content in files.items():
+                (new / name).write_bytes(content)
+
+
+def _check_replaceable(folder: Path) -> None:
+    """Refuse to replace a folder that contains anything but a model."""
+    if not folder.is_dir():
+        return
+    entries = {path.name: path for path in folder.iterdir()}
+    others = sorted(name for name, path in entries.items() if name not in FILES or not path.is_file())
+    if entries and (others or MANIFEST not in entries):
+        raise FileExistsError(f"it contains {(others or sorted(entries))[0]!r}, so it is not replaced")
+
+
+def read_model(folder: str | os.PathLike[str]) -> SavedModel:
+    """Read a model folder.
+
+    Raises:
+        ModelFileError: If a file is missing, damaged, altered, too large, a link, or of a newer version.
+    """
+    path = Path(folder)
+    try:
+        return _read_once(path)
+    except ModelFileError:
+        return _read_once(path)  # another process may have replaced the folder at this moment
+
+
+def _read_once(folder: Path) -> SavedModel:
+    with model_errors(folder / CONFIG):
+        _check_schema_version(json.loads(_read_file(folder / CONFIG))["schema_version"])
+    with model_errors(folder / MANIFEST):
+        manifest = json.loads(_read_file(folder / MANIFEST))
+    parsers: dict[str, Callable[[bytes], Any]] = {
+        CONFIG: ModelRecord.model_validate_json,
+        ARRAYS: load,
+        HISTORY: _parse_history,
+        CARD: bytes,
+    }
+    parsed = {}
+    for name, parse in parsers.items():
+        with model_errors(folder / name):
+            content = _read_file(folder / name)
+            if hashlib.sha256(content).hexdigest() != manifest[name]:
+                raise ValueError("its sha256 differs from the manifest")
+            parsed[name] = parse(content)
+    return SavedModel(folder, parsed[CONFIG], parsed[ARRAYS], parsed[HISTORY])
+
+
+def _read_file(path: Path) -> bytes:
+    info = path.lstat()
+    if not stat.S_ISREG(info.st_mode):
+        raise ValueError("it is a link or not a file")
+    if info.st_size > MAX_BYTES[path.name]:
+        raise ValueError(f"it has {info.st_size} bytes, more than {MAX_BYTES[path.name]}")
+    return path.read_bytes()
+
+
+def _check_schema_version(version: Any) -> None:
+    if type(version) is not int or version < 1:
+        raise ValueError(f"there is no schema version {version!r}")
+    if version > SCHEMA_VERSION:
+        raise ValueError(
+            f"it was written by a newer version (schema {version}, this is {SCHEMA_VERSION}), so upgrade "
+            "protocol-mvc"
+        )
+
+
+def _format_history(history: History) -> str:
+    """Return the epochs as CSV with all digits; missing values are empty."""
+    text = io.StringIO()
+    columns = list(dict.fromkeys(name for epoch in history for name in epoch))
+    writer = csv.DictWriter(text, columns, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(history)
+    return text.getvalue()
+
+
+def _parse_history(content: bytes) -> History:
+    types: dict[str, Callable[[Any], Any]] = {"stage": str, "epoch": int}
+    rows = csv.DictReader(io.StringIO(content.decode()))
+    return [{name: types.get(name, float)(x) for name, x in row.items() if x != ""} for row in rows]
+
+
+def _format_card(record: ModelRecord, arrays: Arrays) -> str:
+    """Return a description of the model in Markdown."""
+    views = [f"| {_cell(view.name)} | {view.n_features} | {view.scaling} |" for view in record.views]
+    clusters = [f"| {label} | {size} |" for label, size in enumerate(arrays["cluster_sizes_"].tolist())]
+    versions = ", ".join(f"{name} {_cell(version)}" for name, version in record.environment.items())
+    return f"""# {record.estimator} model
+
+It puts samples of {len(views)} views into {len(clusters)} clusters.
+It was fitted to {len(arrays["labels_"])} samples.
+
+```python
+from protocol_mvc import {record.estimator}
+
+model = {record.estimator}.load("path/of/this/folder")
+labels = model.predict(X)
+```
+
+| view | features | scaling |
+|---|---|---|
+{chr(10).join(views)}
+
+| cluster | samples |
+|---|---|
+{chr(10).join(clusters)}
+
+Seed {record.seed}; sha256 of the data {record.data_hash}; {versions}.
+
+Do not edit the files: their sha256 are checked when the model is loaded.
+"""
+
+
+def _cell(text: str) -> str:
+    """Escape an untrusted name for a Markdown table."""
+    return " ".join(escape(text).replace("|", "&#124;").replace("`", "&#96;").split())
+
+
+_DECODERS: dict[str, Callable[[Any], Any]] = {
+    "$tuple": tuple,
+    "$slice": lambda parts: slice(*parts),
+    "$float": float,
+}
+
+
+def to_json(value: Any) -> Any:
+    """Return a parameter as a JSON value.
+
+    Tuples, slices and infinity become objects such as `{"$tuple": [0, 2]}`. Arrays, ranges, indexes and sets
+    become lists, and the keys of dicts become texts.
+
+    Raises:
+        TypeError: If the value has no JSON form.
+    """
+    value = value.item() if isinstance(value, np.generic) else value
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else {"$float": str(value)}
+    if isinstance(value, slice):
+        return {"$slice": [to_json(part) for part in (value.start, value.stop, value.step)]}
+    if isinstance(value, Mapping):
+        return {str(key): to_json(part) for key, part in value.items()}
+    if isinstance(value, Iterable) and not isinstance(value, bytes):
+        items = [to_json(part) for part in value]
+        return {"$tuple": items} if isinstance(value, tuple) else items
+    raise TypeError(f"{value!r} cannot be stored as JSON")
+
+
+def from_json(value: Any) -> Any:
+    """Return the value that `to_json` encoded."""
+    if isinstance(value, list):
+        return [from_json(part) for part in value]
+    if not isinstance(value, dict):
+        return value
+    if len(value) == 1 and (tag := next(iter(value))) in _DECODERS:
+        return _DECODERS[tag](from_json(value[tag]))
+    return {key: from_json(part) for key, part in value.items()}
