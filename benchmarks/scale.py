@@ -22,7 +22,7 @@ from numpy.lib.format import open_memmap
 from benchmarks import provenance
 from benchmarks.records import append, now
 from protocol_mvc import PROTOCOL, io
-from protocol_mvc.cli.cost import cost
+from protocol_mvc.cli.cost import estimate_cost
 from protocol_mvc.data import Views, data_hash, fit_scalers
 from protocol_mvc.evaluation.metrics import all_scores, is_correct
 
@@ -105,7 +105,7 @@ def measure(folder: Path, mapped: bool, most_rows: int | None) -> None:
     peak.over.set()
     peak.join()
     assert truth is not None
-    expected = cost(views, model)
+    expected = estimate_cost(views, model)
     timed(passes, "scale", lambda: fit_scalers(views))
     digest = timed(passes, "hash", lambda: data_hash(views))
     timed(passes, "predict", lambda: model.predict(views))

@@ -1,4 +1,4 @@
-"""`python -m protocol_mvc` is the command."""
+"""`python -m protocol_mvc` runs the command `protocol-mvc`."""
 
 from protocol_mvc.cli.main import main
 

@@ -1,16 +1,16 @@
-"""A run, made once for all tests that only look at it."""
+"""A run that is made once for all tests that only read it."""
 
 from pathlib import Path
 
 import pytest
-from tests.cli.running import QUICKLY, TRUTH, run, save
+from tests.cli.running import LABELS_TRUE, QUICK, run, save
 
 
 @pytest.fixture(scope="session")
-def made(tmp_path_factory) -> Path:
-    """A folder with the data `views.npz`, which know their truth, and the run `run`."""
-    folder: Path = tmp_path_factory.mktemp("made")
-    save(folder / "views.npz", labels=TRUTH)
-    result = run("fit", folder / "views.npz", "-k", 3, "-o", folder / "run", *QUICKLY)
+def fitted(tmp_path_factory) -> Path:
+    """A folder with the data `views.npz`, which include true labels, and the run `run`."""
+    folder: Path = tmp_path_factory.mktemp("fitted")
+    save(folder / "views.npz", labels=LABELS_TRUE)
+    result = run("fit", folder / "views.npz", "-k", 3, "-o", folder / "run", *QUICK)
     assert result.exit_code == 0, result.output
     return folder

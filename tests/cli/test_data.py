@@ -1,84 +1,78 @@
-"""Words become data and truth; targets are checked before any work is done."""
-
-import re
+"""Reading the data of a command: files, known data sets and true labels."""
 
 import numpy as np
 import pytest
 import typer
-from tests.cli.running import IDS, TRUTH, VIEWS, save
+from tests.cli.running import IDS, LABELS_TRUE, VIEWS, save
 
-from protocol_mvc.cli.data import check_target, read_data, source_of
+from protocol_mvc.cli.data import make_source, read_data
+from protocol_mvc.cli.options import check_output
 from protocol_mvc.io.datasets import load_dataset
 
 
-def test_files_are_kept_by_their_absolute_paths(tmp_path, monkeypatch):
+def test_paths_become_absolute(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    found = source_of(["a.npz", "@digits"], truth="t.csv")
+    found = make_source(["a.npz", "@digits"], labels="t.csv")
     assert found.paths == [str(tmp_path / "a.npz"), "@digits"]
-    assert found.truth == str(tmp_path / "t.csv")
-    assert source_of(["a.csv"], truth="kind").truth == "kind"
+    assert found.labels == str(tmp_path / "t.csv")
+    assert make_source(["a.csv"], labels="kind").labels == "kind"
 
 
-def test_an_archive_gives_views_and_its_truth(tmp_path):
-    views, truth = read_data(source_of([str(save(tmp_path / "v.npz", labels=TRUTH))]))
+def test_an_archive_gives_views_and_labels(tmp_path):
+    views, labels_true, _ = read_data(make_source([str(save(tmp_path / "v.npz", labels=LABELS_TRUE))]))
     assert views.names == ("image", "text")
     assert np.array_equal(views.to_dense(0, dtype=float), VIEWS[0])
-    assert truth is not None
-    assert np.array_equal(truth, TRUTH)
-    assert read_data(source_of([str(save(tmp_path / "u.npz"))])).truth is None
+    assert labels_true is not None
+    assert np.array_equal(labels_true, LABELS_TRUE)
+    assert read_data(make_source([str(save(tmp_path / "u.npz"))]))[1] is None
 
 
 def test_one_view_may_be_chosen(tmp_path):
-    assert read_data(source_of([str(save(tmp_path / "v.npz"))], ["text"])).views.names == ("text",)
+    assert read_data(make_source([str(save(tmp_path / "v.npz"))], ["text"])).views.names == ("text",)
 
 
-def test_truth_from_a_file_is_matched_by_id(tmp_path):
-    order = np.random.default_rng(0).permutation(len(TRUTH))
-    lines = [f"{IDS[i]},{TRUTH[i]}" for i in order]
-    (tmp_path / "t.csv").write_text("\n".join(["id,truth", *lines]))
-    source = source_of([str(save(tmp_path / "v.npz"))], truth=str(tmp_path / "t.csv"))
-    found = read_data(source).truth
+def test_labels_from_a_file_are_matched_by_id(tmp_path):
+    order = np.random.default_rng(0).permutation(len(LABELS_TRUE))
+    lines = [f"{IDS[i]},{LABELS_TRUE[i]}" for i in order]
+    (tmp_path / "t.csv").write_text("\n".join(["id,label", *lines]))
+    source = make_source([str(save(tmp_path / "v.npz"))], labels=str(tmp_path / "t.csv"))
+    found = read_data(source)[1]
     assert found is not None
-    assert np.array_equal(found, TRUTH)
-    (tmp_path / "t.csv").write_text("\n".join(["id,truth", *lines[1:]]))
-    with pytest.raises(ValueError, match="no label for 1 of the 55 samples"):
+    assert np.array_equal(found, LABELS_TRUE)
+    (tmp_path / "t.csv").write_text("\n".join(["id,label", *lines[1:]]))
+    with pytest.raises(ValueError, match=str(IDS[order[0]])):
         read_data(source)
 
 
 @pytest.mark.parametrize(("word", "ratio"), [("@digits", None), ("@digits:0.1", 0.1)])
-def test_known_sets_are_named_with_an_at(word: str, ratio):
-    views, truth = read_data(source_of([word]))
+def test_known_data_sets_have_an_at_sign(word: str, ratio):
+    views, labels_true, _ = read_data(make_source([word]))
     expected, labels = load_dataset("digits", imbalance_ratio=ratio)
-    assert truth is not None
-    assert np.array_equal(truth, labels)
+    assert labels_true is not None
+    assert np.array_equal(labels_true, labels)
     assert np.array_equal(views.to_dense(0), expected.to_dense(0))
 
 
 @pytest.mark.parametrize(
-    ("words", "views", "says"),
+    ("words", "views", "culprit"),
     [
-        (["@digit"], None, "unknown data set 'digit'"),
-        (["@digits:much"], None, "such as 0.1"),
-        (["@digits", "a.csv"], None, "stands alone"),
-        (["@digits"], ["pixels"], "stands alone"),
+        (["@bbcsports"], None, "'bbcsport'"),
+        (["@digits:much"], None, "@digits:much"),
+        (["@digits", "a.csv"], None, "@digits"),
+        (["@digits"], ["pixels"], "--view"),
     ],
 )
-def test_unknown_sets_are_usage_errors(words, views, says: str):
-    with pytest.raises(typer.BadParameter, match=re.escape(says)):
-        read_data(source_of(words, views))
+def test_misused_known_data_sets_are_usage_errors(words, views, culprit: str):
+    with pytest.raises(typer.BadParameter, match=culprit):
+        read_data(make_source(words, views))
 
 
-def test_a_target_is_refused_before_any_work(tmp_path):
-    (tmp_path / "there.csv").write_text("")
-    check_target(tmp_path / "new.csv", False, (".csv",))
-    check_target(tmp_path / "there.csv", True, (".csv",))
-    for target, force, says in [
-        ("there.csv", False, "add --force"),
-        ("new.txt", False, "must end in one of .csv"),
-    ]:
-        with pytest.raises(typer.BadParameter, match=says):
-            check_target(tmp_path / target, force, (".csv",))
-    with pytest.raises(typer.BadParameter, match="is there already"):
-        check_target(tmp_path, True)
-    with pytest.raises(FileNotFoundError, match="There is no folder"):
-        check_target(tmp_path / "no" / "new.csv", False)
+def test_an_output_file_is_checked_before_any_work(tmp_path):
+    (tmp_path / "old.csv").write_text("")
+    check_output(tmp_path / "new.csv", False, (".csv",))
+    check_output(tmp_path / "old.csv", True, (".csv",))
+    for path, force in [("old.csv", False), ("new.txt", False), (".", True)]:
+        with pytest.raises(typer.BadParameter):
+            check_output(tmp_path / path, force, (".csv",) if path != "." else ())
+    with pytest.raises(FileNotFoundError, match="no"):
+        check_output(tmp_path / "no" / "new.csv", False)

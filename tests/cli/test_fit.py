@@ -1,4 +1,4 @@
-"""A fit writes a whole run or nothing, whatever the format, and says how far to trust it."""
+"""A fit writes a complete run or nothing, and an interrupted fit continues to the same result."""
 
 import csv
 import io
@@ -6,7 +6,6 @@ import json
 import signal
 import subprocess
 import sys
-import time
 import zipfile
 
 import anndata
@@ -16,10 +15,22 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.io import savemat
-from tests.cli.running import IDS, QUICKLY, TRUTH, VIEWS, document, refusal, run, save
+from tests.cli.running import (
+    IDS,
+    LABELS_TRUE,
+    QUICK,
+    VIEWS,
+    document,
+    error_line,
+    run,
+    save,
+    set_options,
+)
+from tests.methods.small import small_config
 
 from protocol_mvc import MFLVC, PROTOCOL
-from protocol_mvc.exceptions import UnreliableClusterWarning
+from protocol_mvc.evaluation.metrics import clustering_accuracy
+from protocol_mvc.io.lock import lock_folder
 from protocol_mvc.partition.consensus import warn_unreliable
 from protocol_mvc.training import checkpoint
 from protocol_mvc.training.checkpoint import Checkpoint
@@ -32,7 +43,7 @@ FRAMES = [
 
 
 def fit(folder, *words):
-    return run("fit", *words, "-k", 3, "-o", folder / "run", *QUICKLY)
+    return run("fit", *words, "-k", 3, "-o", folder / "run", *QUICK)
 
 
 def as_npz(folder):
@@ -91,10 +102,10 @@ FORMATS = [as_folder, as_mat, as_hdf5, as_csv, as_parquet, as_h5ad, as_h5mu]
 
 
 @pytest.mark.parametrize("write", FORMATS)
-def test_identical_data_get_identical_labels_in_every_format(made, tmp_path, write):
+def test_identical_data_get_identical_labels_in_every_format(fitted, tmp_path, write):
     result = fit(tmp_path, *write(tmp_path))
     assert result.exit_code == 0, result.output
-    assert [row["label"] for row in read(tmp_path)] == [row["label"] for row in read(made)]
+    assert [row["label"] for row in read(tmp_path)] == [row["label"] for row in read(fitted)]
     if write is not as_mat:
         assert [row["id"] for row in read(tmp_path)] == IDS.tolist()
 
@@ -104,38 +115,28 @@ def read(folder):
         return list(csv.DictReader(file))
 
 
-def test_a_run_tells_all_that_decided_it(made):
-    found = json.loads((made / "run" / "run.json").read_text())
-    model = PROTOCOL.load(made / "run" / "model")
-    assert found["command"].startswith(f"protocol-mvc fit {made / 'views.npz'} -k 3 -o ")
-    assert found["data"]["paths"] == [str(made / "views.npz")]
-    assert found["views"] == {"image": 5, "text": 4}
-    assert (found["settings"]["n_clusters"], found["settings"]["seed"], found["settings"]["rounds"]) == (
-        3,
-        0,
-        1,
-    )
+def test_the_record_holds_data_settings_and_results(fitted):
+    found = json.loads((fitted / "run" / "run.json").read_text())
+    model = PROTOCOL.load(fitted / "run" / "model")
+    assert found["command"].startswith(f"protocol-mvc fit {fitted / 'views.npz'} -k 3 -o ")
+    assert found["data"]["paths"] == [str(fitted / "views.npz")]
+    assert found["data"]["sha256"] == model.data_hash_
+    assert found["n_features"] == {"image": 5, "text": 4}
+    assert (found["settings"]["n_clusters"], found["settings"]["random_state"]) == (3, 0)
     assert [c["size"] for c in found["clusters"]] == model.cluster_sizes_.tolist()
-    assert found["scores"]["acc"] == pytest.approx(model_accuracy(model), abs=1e-4)
+    assert found["scores"]["acc"] == pytest.approx(clustering_accuracy(LABELS_TRUE, model.labels_), abs=1e-4)
     assert found["environment"] == model.environment_
-    assert [row["label"] for row in read(made)] == [str(label) for label in model.labels_]
-
-
-def model_accuracy(model):
-    from protocol_mvc.evaluation.metrics import clustering_accuracy
-
-    return clustering_accuracy(TRUTH, model.labels_)
+    assert [row["label"] for row in read(fitted)] == [str(label) for label in model.labels_]
 
 
 def test_results_go_to_stdout_and_messages_to_stderr(tmp_path):
-    result = fit(tmp_path, save(tmp_path / "v.npz"))
+    data = save(tmp_path / "v.npz")
+    result = fit(tmp_path, data)
     assert "confidence" in result.stdout
-    assert "3 clusters" in result.stdout
-    assert "Fitting to" in result.stderr
-    assert "Run:" in result.stderr
-    assert "Run:" not in result.stdout
-    quiet = run("fit", tmp_path / "v.npz", "-k", 3, "-o", tmp_path / "other", *QUICKLY, "-q")
-    assert (quiet.stdout, quiet.stderr) == (result.stdout, "")
+    assert str(tmp_path / "run") in result.stderr
+    assert str(tmp_path / "run") not in result.stdout
+    quiet = run("fit", data, "-k", 3, "-o", tmp_path / "other", *QUICK, "-q")
+    assert (quiet.exit_code, quiet.stdout, quiet.stderr) == (0, "", "")
 
 
 def test_the_document_is_the_record(tmp_path):
@@ -145,75 +146,77 @@ def test_the_document_is_the_record(tmp_path):
     assert stored["scores"] is None
 
 
-def test_the_seed_decides(tmp_path):
-    data = save(tmp_path / "v.npz")
-    labels = []
-    for name, words in (("a", ""), ("b", "--seed 0"), ("c", "--set seed=0")):
-        assert (
-            run("fit", data, "-k", 3, "-o", tmp_path / name / "run", *QUICKLY, *words.split()).exit_code == 0
-        )
-        labels.append([row["proba_0"] for row in read(tmp_path / name)])
-    assert labels[0] == labels[1] == labels[2]
+def test_seeds_and_recorded_settings_reproduce_a_fit(fitted, tmp_path):
+    settings = json.loads((fitted / "run" / "run.json").read_text())["settings"]
+    (tmp_path / "c.json").write_text(json.dumps(settings))
+    data = fitted / "views.npz"
+    for name, words in {"a": [*QUICK, "--seed", 0], "b": ["--config", tmp_path / "c.json"]}.items():
+        assert run("fit", data, "-k", 3, "-o", tmp_path / name / "run", *words).exit_code == 0
+        assert read(tmp_path / name) == read(fitted)
 
 
-def test_a_config_file_is_overridden_by_flags(tmp_path):
-    (tmp_path / "c.yaml").write_text("n_clusters: 5\nseed: 4\nmix: 0.25\n")
-    found = document(fit(tmp_path, save(tmp_path / "v.npz"), "--config", tmp_path / "c.yaml", "--json"))
-    settings = found["settings"]
-    assert (settings["n_clusters"], settings["seed"], settings["mix"]) == (3, 4, 0.25)
+def test_flags_override_a_config_file(tmp_path):
+    (tmp_path / "c.yaml").write_text("n_clusters: 5\nrandom_state: 4\nnetwork: {dropout: 0.3}\n")
+    words = ["--config", tmp_path / "c.yaml", "--set", "losses.temperature_class=0.2", "--json"]
+    settings = document(fit(tmp_path, save(tmp_path / "v.npz"), *words))["settings"]
+    assert (settings["n_clusters"], settings["random_state"]) == (3, 4)
+    assert (settings["network"]["dropout"], settings["losses"]["temperature_class"]) == (0.3, 0.2)
 
 
-def test_doubts_are_messages_and_under_strict_an_exit_code(tmp_path, monkeypatch):
-    whole = PROTOCOL.fit
+def test_warnings_are_messages_and_may_be_an_exit_code(tmp_path, monkeypatch):
+    original = PROTOCOL.fit
 
     def doubtful(self, X, y=None, **params):
-        whole(self, X, **params)
+        original(self, X, **params)
         warn_unreliable(["Clusters [2] are doubtful."])
         return self
 
     monkeypatch.setattr(PROTOCOL, "fit", doubtful)
     data = save(tmp_path / "v.npz")
     assert "warning: Clusters [2] are doubtful." in fit(tmp_path, data).stderr
-    result = fit(tmp_path, data, "--strict", "--force", "--json")
+    result = fit(tmp_path, data, "--fail-on-warning", "--force", "--json")
     assert result.exit_code == 4
     found = document(result)
     assert found["error"]["code"] == 4
     assert found["warnings"][-1:] == ["Clusters [2] are doubtful."]
     assert (tmp_path / "run" / "run.json").exists()
-    assert issubclass(UnreliableClusterWarning, UserWarning)
 
 
-def test_a_run_is_replaced_only_if_asked(made, tmp_path):
+def test_a_run_is_overwritten_only_with_force(tmp_path):
     data = save(tmp_path / "v.npz")
     assert fit(tmp_path, data).exit_code == 0
     again = fit(tmp_path, data)
     assert again.exit_code == 2
-    assert "add --force" in again.stderr
+    assert "--force" in again.stderr
     assert fit(tmp_path, data, "--force", "--seed", 3).exit_code == 0
-    assert json.loads((tmp_path / "run" / "run.json").read_text())["settings"]["seed"] == 3
+    assert json.loads((tmp_path / "run" / "run.json").read_text())["settings"]["random_state"] == 3
 
 
-def test_labels_are_written_back_into_a_copy(tmp_path):
+def test_a_folder_in_use_is_refused(tmp_path):
+    with lock_folder(tmp_path / "run"):
+        assert str(tmp_path / "run") in error_line(fit(tmp_path, save(tmp_path / "v.npz")), 3)
+
+
+def test_labels_are_written_into_a_copy_of_an_annotated_file(tmp_path):
     (source,) = as_h5ad(tmp_path)
     before = source.read_bytes()
-    result = fit(tmp_path, source, "--write-back", tmp_path / "out.h5ad")
+    result = fit(tmp_path, source, "--write-anndata", tmp_path / "out.h5ad")
     assert result.exit_code == 0, result.output
     assert source.read_bytes() == before
     found = anndata.read_h5ad(tmp_path / "out.h5ad")
     assert found.obs["protocol_mvc"].astype(str).tolist() == [row["label"] for row in read(tmp_path)]
     assert found.obsm["X_protocol_mvc"].shape[0] == len(IDS)
-    assert fit(tmp_path, source, "--write-back", tmp_path / "out.h5ad", "--force").exit_code == 0
+    assert fit(tmp_path, source, "--write-anndata", tmp_path / "out.h5ad", "--force").exit_code == 0
 
 
-@pytest.mark.parametrize(
-    ("target", "says"), [("v.npz", "must end in one of .h5ad"), ("v.h5ad", "choose another name")]
-)
-def test_only_copies_of_annotated_files_are_written(tmp_path, target: str, says: str):
-    result = fit(tmp_path, *as_h5ad(tmp_path), "--write-back", tmp_path / target)
+@pytest.mark.parametrize("target", ["v.npz", "v.h5ad"])
+def test_only_copies_of_annotated_files_are_written(tmp_path, target: str):
+    result = fit(tmp_path, *as_h5ad(tmp_path), "--write-anndata", tmp_path / target)
     assert result.exit_code == 2
-    assert says in result.stderr
-    other = fit(tmp_path, save(tmp_path / "v.npz"), "--write-back", tmp_path / "out.h5ad")
-    assert "a single .h5mu or .h5ad" in other.stderr
+    assert target in result.stderr
+    other = fit(tmp_path, save(tmp_path / "w.npz"), "--write-anndata", tmp_path / "out.h5ad")
+    assert other.exit_code == 2
+    assert "--write-anndata" in other.stderr
     assert not (tmp_path / "run").exists()
 
 
@@ -229,11 +232,11 @@ def wrong_key(folder):
 def unaligned_ids(folder):
     FRAMES[0].to_csv(folder / "image.csv")
     FRAMES[1].rename_axis("cell").to_csv(folder / "text.csv")
-    return [folder / "image.csv", folder / "text.csv", "--id", "id"]
+    return [folder / "image.csv", folder / "text.csv", "--id-column", "id"]
 
 
 def missing_column(folder):
-    return [*as_csv(folder), "--truth", "kind"]
+    return [*as_csv(folder), "--labels", "kind"]
 
 
 def truncated_archive(folder):
@@ -278,10 +281,10 @@ FAULTS += [text_for_numbers, nothing_there, too_many_clusters, no_such_device]
 
 
 @pytest.mark.parametrize("make", FAULTS)
-def test_bad_data_end_in_one_sentence_and_nothing_is_written(tmp_path, make):
+def test_bad_data_give_one_error_line_and_nothing_is_written(tmp_path, make):
     words = make(tmp_path)
     before = {path: path.read_bytes() for path in tmp_path.iterdir()}
-    refusal(fit(tmp_path, *words, "--quiet"), 3)
+    error_line(fit(tmp_path, *words, "--quiet"), 3)
     result = fit(tmp_path, *words, "--json")
     assert result.exit_code == 3
     assert document(result)["error"]["code"] == 3
@@ -289,54 +292,51 @@ def test_bad_data_end_in_one_sentence_and_nothing_is_written(tmp_path, make):
 
 
 @pytest.mark.parametrize(
-    ("words", "says"),
+    ("words", "culprit"),
     [
-        (["-k", 3], "Missing option"),
-        (["-o", "run"], "say how many clusters"),
+        (["-k", 3], "--output"),
+        (["-o", "run"], "-k"),
         (["-k", 1, "-o", "run"], "-k"),
-        (["-k", 3, "-o", "run", "--set", "mixx=1"], "did you mean 'mix'"),
-        (["-k", 3, "-o", "run", "--colour"], "No such option"),
+        (["-k", 3, "-o", "run", "--set", "epsilonn=1"], "pseudo_labels.epsilon"),
+        (["-k", 3, "-o", "run", "--colour"], "--colour"),
     ],
 )
-def test_wrong_words_are_usage_errors(tmp_path, monkeypatch, words, says: str):
+def test_wrong_options_are_usage_errors(tmp_path, monkeypatch, words, culprit: str):
     monkeypatch.chdir(tmp_path)
     data = save(tmp_path / "v.npz")
     result = run("fit", data, *words)
     assert result.exit_code == 2
-    assert says in result.stderr
+    assert culprit in result.stderr
     assert document(run("fit", data, *words, "--json"))["error"]["code"] == 2
     assert not (tmp_path / "run").exists()
 
 
-class StopError(KeyboardInterrupt):
-    """Ctrl-C at a moment of our choice."""
-
-
 @pytest.fixture
 def stopped(tmp_path, monkeypatch):
-    """The arguments of a fit that was stopped after two epochs, and what it said."""
-    whole, states = Checkpoint.on_epoch_start, []
+    """The data and the result of a fit that was interrupted after two epochs."""
+    original, states = Checkpoint.on_epoch_start, []
 
-    def interrupt(self, state):
-        whole(self, state)
+    def on_epoch_start(self, state):
+        original(self, state)
         states.append(state)
         if len(states) == 3:
-            raise StopError
+            raise KeyboardInterrupt
 
     data = save(tmp_path / "v.npz")
     with monkeypatch.context() as patch:
         patch.setattr(checkpoint, "SAVE_INTERVAL", 0.0)
-        patch.setattr(Checkpoint, "on_epoch_start", interrupt)
+        patch.setattr(Checkpoint, "on_epoch_start", on_epoch_start)
         return data, fit(tmp_path, data, "--seed", 0)
 
 
-def test_ctrl_c_keeps_the_work_and_tells_how_to_go_on(tmp_path, stopped):
+def test_ctrl_c_keeps_a_checkpoint_and_prints_the_command_that_continues(tmp_path, stopped):
     data, result = stopped
     assert result.exit_code == 130
     assert "--resume" in result.stderr.splitlines()[-1]
     assert [path.name for path in (tmp_path / "run").iterdir()] == ["checkpoint"]
-    assert fit(tmp_path, data, "--seed", 0).exit_code == 2
-    assert "holds a fit that was stopped" in fit(tmp_path, data, "--seed", 0).stderr
+    again = fit(tmp_path, data, "--seed", 0)
+    assert again.exit_code == 2
+    assert "--resume" in again.stderr
     assert fit(tmp_path, data, "--seed", 0, "--resume").exit_code == 0
     assert not (tmp_path / "run" / "checkpoint").exists()
     labels = (tmp_path / "run" / "labels.csv").read_bytes()
@@ -344,42 +344,36 @@ def test_ctrl_c_keeps_the_work_and_tells_how_to_go_on(tmp_path, stopped):
     assert (tmp_path / "run" / "labels.csv").read_bytes() == labels
 
 
-def test_a_stopped_fit_of_something_else_is_not_gone_on_with(tmp_path, stopped):
+def test_an_interrupted_fit_of_another_seed_is_not_continued(tmp_path, stopped):
     data, _ = stopped
     result = fit(tmp_path, data, "--resume", "--seed", "5")
     assert result.exit_code == 3
-    assert "had another random_state" in result.stderr
+    assert "random_state" in result.stderr
     assert fit(tmp_path, data, "--force", "--seed", "5").exit_code == 0
 
 
-def test_other_verbs_tell_that_a_fit_was_stopped(tmp_path, stopped):
+def test_an_interrupted_fit_is_not_a_model(tmp_path, stopped):
     result = run("predict", tmp_path / "run", stopped[0], "-o", tmp_path / "l.csv")
-    assert result.exit_code == 5
-    assert "the fit was stopped" in result.stderr
+    assert "--resume" in error_line(result, 5)
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_signals_end_a_fit_in_order(tmp_path, number: signal.Signals, code: int):
-    data = save(tmp_path / "v.npz")
-    words = ["fit", data, "-k", "3", "-o", tmp_path / "run", *QUICKLY, "--set", "reconstruct_length=100000"]
+def test_a_signal_ends_a_fit_with_its_exit_code(tmp_path, number: signal.Signals, code: int):
+    data, epochs = save(tmp_path / "v.npz"), "schedule.n_epochs_reconstruct"
+    words = ["fit", data, "-k", "3", "-o", tmp_path / "run", *QUICK, "--set", f"{epochs}=100000"]
     command = [sys.executable, "-m", "protocol_mvc", *map(str, words)]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
-        assert process.stderr.readline().startswith("Fitting to")
-        time.sleep(1)
+        assert process.stderr.readline().startswith("Fitting")
         process.send_signal(number)
-        said = process.stderr.read()
+        message = process.stderr.read()
     assert process.returncode == code
-    assert said.startswith("Stopped; to go on: protocol-mvc fit ")
-    assert said.endswith("--resume\n")
-    assert "Traceback" not in said
+    assert message.splitlines()[-1].endswith("--resume")
+    assert "Traceback" not in message
 
 
-def test_any_method_can_be_fitted_and_used(tmp_path):
-    fields = {"hidden": [16], "latent": 8, "feature": 8, "kmeans_starts": 2}
-    fields |= {"reconstruct_length": 2, "contrast_length": 2, "match_length": 2}
-    words = [word for name, value in fields.items() for word in ("--set", f"{name}={json.dumps(value)}")]
-    data = save(tmp_path / "v.npz")
+def test_every_verb_works_with_another_method(tmp_path):
+    words, data = set_options(dict(small_config("mflvc"))), save(tmp_path / "v.npz")
     made = run("fit", data, "-k", 3, "--method", "MFLVC", "-o", tmp_path / "run", *words, "--json")
     assert document(made)["settings"]["method"] == "mflvc"
     model = MFLVC.load(tmp_path / "run" / "model")

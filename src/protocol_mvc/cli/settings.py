@@ -1,136 +1,152 @@
-"""All that decides a fit beside the data: a file, then `--set`, then flags, checked together."""
+"""Settings of a fit: a config file, then `--set`, then the flags, validated together."""
 
+import json
 import tomllib
-from collections.abc import Iterable
-from difflib import get_close_matches
-from functools import cache
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from protocol_mvc.cli.options import change, known
+from protocol_mvc.cli.options import check_choice
+from protocol_mvc.cli.output import JsonDict
 from protocol_mvc.estimators.base import MultiViewClusterer
 from protocol_mvc.estimators.clusterers import ESTIMATORS
+from protocol_mvc.utils.config import flatten_config, update_config
+from protocol_mvc.utils.text import short_repr
 
-MOST_BYTES = 2**20  # of a config file
-READERS = {".yaml": yaml.safe_load, ".yml": yaml.safe_load, ".toml": tomllib.loads}
-
-Config = Annotated[Path | None, typer.Option("--config", help="Settings in a .yaml or .toml file.")]
-Changes = Annotated[
-    list[str] | None,
-    typer.Option("--set", metavar="NAME=VALUE", help="A setting, such as scaling=standard; may be repeated."),
-]
-Method = Annotated[
-    str | None, typer.Option("--method", help=f"Among {', '.join(ESTIMATORS)}; protocol if nothing is said.")
-]
-Clusters = Annotated[int | None, typer.Option("-k", "--clusters", help="Number of clusters.", min=2)]
-Seed = Annotated[int | None, typer.Option(help="Seed of all that is random; 0 if nothing is said.", min=0)]
-Device = Annotated[str | None, typer.Option(help="auto, cpu, cuda, mps, ...")]
+MAX_CONFIG_BYTES = 2**20
+LOADERS: dict[str, Callable[[str], Any]] = {
+    ".yaml": yaml.safe_load,
+    ".yml": yaml.safe_load,
+    ".toml": tomllib.loads,
+    ".json": json.loads,
+}
 
 
 class Settings(BaseModel):
-    """What the estimator wants to know; `settings_of` adds every field of a method's config."""
+    """The method, the estimator's parameters and the method's config."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     method: str = "protocol"
-    preset: str = "default"  # gives the config fields that are not set
+    preset: str = "default"
     n_clusters: Annotated[int, Field(ge=2)] | None = None
     scaling: str | list[str] | dict[str, str] = "auto"
     batch_size: Annotated[int, Field(ge=2)] | Literal["auto"] = "auto"
-    seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
+    random_state: Annotated[int, Field(ge=0, lt=2**63)] = 0
     device: str = "auto"
+    config: Any = None
+
+    def record(self) -> JsonDict:
+        """Return all settings by name, as `--config` reads them."""
+        return {**self.model_dump(exclude={"config"}), **self.config.model_dump()}
 
 
-@cache
-def settings_of(method: str) -> type[Settings]:
-    """The settings for a method, with the fields of its config."""
-    parts: Any = (Settings, type(ESTIMATORS[method]._presets["default"]))
-    made: type[Settings] = create_model("Settings", __base__=parts)
-    return made
+PARAMETERS = [name for name in Settings.model_fields if name != "config"]
 
 
-def chosen_settings(file: Path | None, changes: Iterable[str] | None, **flags: Any) -> Settings:
-    """The settings; flags go before `--set`, which goes before the file, and a flag of None says nothing.
+def read_settings(file: Path | None, changes: Iterable[str] | None, **flags: Any) -> Settings:
+    """Return the validated settings.
+
+    Args:
+        file: config file, or None.
+        changes: `NAME=VALUE` texts, which override the file.
+        flags: values of command-line flags, which override both; None means that a flag was not given.
 
     Raises:
-        BadParameter: If a name is unknown or a value impossible.
-        OSError: If the file cannot be read.
+        BadParameter: if a name is unknown or a value is invalid.
+        OSError: if the file cannot be read.
     """
-    given = _read(file) if file is not None else {}
-    given |= dict(map(change, changes or ()))
+    in_file = {} if file is None else _read_file(file)
+    given = dict(map(_parse_change, changes or ()))
     given |= {name: value for name, value in flags.items() if value is not None}
-    method = str(given.get("method", "protocol")).lower()
-    known([method], ESTIMATORS, "method")
-    kind, presets = settings_of(method), ESTIMATORS[method]._presets
+    method = str(given.get("method", in_file.get("method", "protocol"))).lower()
+    check_choice(method, ESTIMATORS, "method")
+    presets = ESTIMATORS[method]._presets
+    preset = str(given.get("preset", in_file.get("preset", "default")))
+    check_choice(preset, presets, "preset")
+    fields = {name.replace("__", "."): value for name, value in flatten_config(presets[preset])}
+    given = _flatten(in_file, fields) | given | {"method": method, "preset": preset}
     for name in given:
-        _check_known(name, kind)
-    preset = str(given.get("preset", "default"))
-    known([preset], presets, "preset")
+        check_choice(name, [*PARAMETERS, *fields], "setting")
+    config = {name.replace(".", "__"): given.pop(name) for name in fields if name in given}
     try:
-        return kind(**dict(presets[preset]) | given | {"method": method})
+        return Settings(config=update_config(presets[preset], config), **given)
     except ValidationError as error:
-        fault = error.errors()[0]
-        name = ".".join(str(part) for part in fault["loc"][:1])
-        culprit = f"setting {name!r} cannot be {given.get(name)!r}" if name else "the settings do not agree"
-        raise typer.BadParameter(f"{culprit}: {fault['msg']}") from None
+        first = error.errors()[0]
+        raise typer.BadParameter(
+            f"setting {first['loc'][0]!r} cannot be {short_repr(first['input'])}: {first['msg']}"
+        ) from None
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
 
 
-def make_model(settings: Settings, *, verbose: bool) -> MultiViewClusterer:
-    """The estimator, not yet fitted."""
+def make_model(settings: Settings, *, verbose: bool = False) -> MultiViewClusterer:
+    """Return the unfitted estimator.
+
+    Raises:
+        BadParameter: if the number of clusters is not given.
+    """
     if settings.n_clusters is None:
-        raise typer.BadParameter("say how many clusters there are: -k 10, or n_clusters in the config file")
-    estimator = ESTIMATORS[settings.method]
-    config = type(estimator._presets["default"])
-    return estimator(
+        raise typer.BadParameter("give the number of clusters: -k 10, or n_clusters in the config file")
+    return ESTIMATORS[settings.method](
         settings.n_clusters,
-        config=config(**{name: getattr(settings, name) for name in config.model_fields}),
+        config=settings.config,
         scaling=settings.scaling,
         batch_size=settings.batch_size,
         device=settings.device,
-        random_state=settings.seed,
+        random_state=settings.random_state,
         verbose=int(verbose),
     )
 
 
-def _read(file: Path) -> dict[str, Any]:
-    """The names and values of a config file, none of them nested deeper than a list of plain values."""
-    read = READERS.get(file.suffix.lower())
-    if read is None:
-        raise typer.BadParameter(f"config file {file} must end in one of {', '.join(READERS)}")
-    with file.open("rb") as stream:
-        content = stream.read(MOST_BYTES + 1)
-    if len(content) > MOST_BYTES:
-        raise typer.BadParameter(f"config file {file} has more than {MOST_BYTES} bytes: is it the right one?")
+def _parse_change(text: str) -> tuple[str, Any]:
+    """Return name and value of `NAME=VALUE`; the value is read as JSON if possible, else as a string."""
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise typer.BadParameter(f"--set takes NAME=VALUE, such as scaling=standard, not {text!r}")
     try:
-        found = read(content.decode("utf-8"))
+        return name, json.loads(value)
+    except (ValueError, RecursionError):
+        return name, value
+
+
+def _read_file(file: Path) -> dict[str, Any]:
+    """Return the contents of a config file, not yet validated."""
+    load = LOADERS.get(file.suffix.lower())
+    if load is None:
+        raise typer.BadParameter(f"config file {file} must end in one of {', '.join(LOADERS)}")
+    with file.open("rb") as stream:
+        content = stream.read(MAX_CONFIG_BYTES + 1)
+    if len(content) > MAX_CONFIG_BYTES:
+        raise typer.BadParameter(f"config file {file} has more than {MAX_CONFIG_BYTES} bytes")
+    try:
+        found = load(content.decode("utf-8"))
     except (yaml.YAMLError, ValueError, RecursionError) as error:
-        reason = " ".join(str(error).split())
-        raise typer.BadParameter(f"config file {file} is not {file.suffix[1:].upper()}: {reason}") from None
-    if found is None:
-        return {}
-    if not isinstance(found, dict):
-        raise typer.BadParameter(
-            f"config file {file} must hold lines such as 'mix: 0.3', not a {type(found)}"
-        )
-    for name, value in found.items():
-        # References in YAML make small files that are huge when written out.
-        if not _is_flat(value):
-            raise typer.BadParameter(f"config file {file}: {name!r} must be a value or a list of values")
-    return {str(name): value for name, value in found.items()}
+        raise typer.BadParameter(f"config file {file} is not valid: {' '.join(str(error).split())}") from None
+    if found is not None and not isinstance(found, dict):
+        raise typer.BadParameter(f"config file {file} must hold names and values, such as 'n_clusters: 10'")
+    return {str(name): value for name, value in (found or {}).items()}
 
 
-def _is_flat(value: Any) -> bool:
-    parts = value if isinstance(value, list) else value.values() if isinstance(value, dict) else ()
-    return not any(isinstance(part, list | dict) for part in parts)
+def _flatten(given: Mapping[str, Any], fields: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Return the fields of config groups by dotted names: {"a": {"b": 1}} becomes {"a.b": 1}.
 
-
-def _check_known(name: str, kind: type[Settings]) -> None:
-    names = list(kind.model_fields)
-    if name not in names:
-        near = get_close_matches(name, names, n=1)
-        advice = f"did you mean {near[0]!r}?" if near else f"choose among {', '.join(sorted(names))}"
-        raise typer.BadParameter(f"unknown setting {name!r}: {advice}")
+    A group of another kind than in the preset is not flattened, because it replaces the group.
+    """
+    flat: dict[str, Any] = {}
+    for key, value in given.items():
+        name = f"{prefix}{key}"
+        kind = fields.get(f"{name}.kind")
+        if (
+            isinstance(value, Mapping)
+            and isinstance(fields.get(name), BaseModel)
+            and value.get("kind", kind) == kind
+        ):
+            flat |= _flatten(value, fields, f"{name}.")
+        else:
+            flat[name] = value
+    return flat
