@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.examples import SMALL, TINY_PAPER, blobs, tiny, twins, with_gaps
+from tests.examples import SMALL, TINY_PAPER, blobs, paired_blobs, tiny, with_gaps
 from tests.training.interruptions import interrupted, interrupted_at_every_epoch
 
 from protocol_mvc import PROTOCOL, ProtocolConfig
@@ -30,7 +30,7 @@ def assert_same_fit(first: PROTOCOL, second: PROTOCOL) -> None:
 
 @pytest.mark.parametrize(
     ("config", "views"),
-    [(TWO_ROUNDS, with_gaps(VIEWS)), (TWO_ROUNDS, twins((40, 20, 10))), (TINY_PAPER, with_gaps(VIEWS))],
+    [(TWO_ROUNDS, with_gaps(VIEWS)), (TWO_ROUNDS, paired_blobs((40, 20, 10))[0]), (TINY_PAPER, with_gaps(VIEWS))],
     ids=["incomplete views", "paired views", "paper"],
 )
 def test_protocol_interrupted_at_every_epoch_resumes_to_the_same_bits(

@@ -16,7 +16,7 @@ from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV, cross_validate
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
-from tests.examples import TINY, TINY_PAPER, blobs, tiny, twins, with_gaps
+from tests.examples import TINY, TINY_PAPER, blobs, paired_blobs, tiny, with_gaps
 
 from protocol_mvc import PROTOCOL, ProtocolConfig, as_views
 from protocol_mvc.data.batches import BLOCK
@@ -27,7 +27,7 @@ from protocol_mvc.utils.config import update_config
 
 VIEWS, TRUTH = blobs()
 GAPS = with_gaps(VIEWS)
-PAIRED = twins()
+PAIRED, _ = paired_blobs()
 STAGES = ["reconstruct"] * 3 + ["align"] * 2 + ["rebalance"] * 2
 NAMES = ("a", "b")
 NAMED = dict(zip(NAMES, GAPS, strict=True))

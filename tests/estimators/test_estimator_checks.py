@@ -31,7 +31,7 @@ SPLIT = [slice(None), slice(0, 1)]  # two overlapping views of a table of any wi
 
 OTHERS = [name for name in ESTIMATORS if name != "protocol"]
 # A check expects good clusters of easy data, so methods must learn something in their few steps.
-FEW_STEPS = dict.fromkeys(("reconstruct_length", "contrast_length", "match_length"), 1)
+FEW_STEPS: dict[str, float] = dict.fromkeys(("reconstruct_length", "contrast_length", "match_length"), 1)
 FEW_STEPS |= {"rate": 1e-2, "iterations": 40}
 
 
