@@ -11,7 +11,7 @@ from protocol_mvc.data.views import as_views
 from protocol_mvc.estimators.base import MultiViewClusterer
 from protocol_mvc.estimators.clusterers import ESTIMATORS
 from protocol_mvc.evaluation.robustness import pgd_attack
-from protocol_mvc.losses.selective import mutual_contrast
+from protocol_mvc.losses.contrastive import mutual_contrast
 
 VIEWS, _ = blobs()
 

@@ -1,4 +1,4 @@
-"""Cross-entropy of soft labels."""
+"""Cross-entropy of soft labels, and divergence of cluster sizes from uniform."""
 
 import math
 
@@ -77,7 +77,7 @@ def test_no_mass_no_loss():
     assert soft_cross_entropy(log_p, torch.zeros_like(label)).item() == 0
 
 
-def test_inequality_has_its_known_value():
+def test_divergence_from_uniform_has_its_known_value():
     assert (kl_to_uniform(QA) + kl_to_uniform(QB)).item() == pytest.approx(0.039520, abs=1e-6)
 
 
@@ -91,7 +91,7 @@ def test_classes_whose_sizes_decay_are_unequal(n_max: int, k: int, expected: tup
     assert found == pytest.approx(expected, abs=5e-4)
 
 
-def test_inequality_goes_from_none_to_all_in_one():
+def test_divergence_from_uniform_is_zero_to_log_k():
     assert kl_to_uniform(torch.eye(4)).item() == pytest.approx(0, abs=1e-6)
     one = torch.eye(4)[[0, 0]].requires_grad_()
     kl_to_uniform(one).backward()
@@ -100,5 +100,5 @@ def test_inequality_goes_from_none_to_all_in_one():
     assert one.grad.isfinite().all()
 
 
-def test_gradient_of_inequality():
+def test_gradient_of_divergence_from_uniform():
     assert gradcheck(kl_to_uniform, QA.clone().requires_grad_())

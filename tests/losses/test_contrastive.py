@@ -1,4 +1,4 @@
-"""Contrast of a view with the consensus: over samples with guidance and shift, over clusters without."""
+"""Contrast of a view with the consensus: of samples with attention and logit adjustment, and of clusters."""
 
 import math
 
@@ -57,7 +57,7 @@ def reference(rows, partners, temperature, g=None, shift=None):
 def test_feature_contrast_equals_the_double_loop(seed, n, temperature):
     h, u, g, shift = features(seed, n)
     expected = reference(h.tolist(), u.tolist(), temperature, g.tolist(), shift.tolist())
-    loss = feature_contrast(h, u, g, temperature=temperature, shift=shift)
+    loss = feature_contrast(h, u, g, temperature=temperature, logit_adjustment=shift)
     assert loss.item() == pytest.approx(expected, abs=1e-12)
 
 
@@ -73,7 +73,7 @@ def test_feature_contrast_by_hand():
     plain = feature_contrast(eye, eye, torch.zeros(2, 2), temperature=1.0)
     assert plain.item() == pytest.approx(math.log(1 + 2 / math.e))
     shift = torch.full((2,), math.log(2))
-    shifted = feature_contrast(eye, eye, torch.zeros(2, 2), temperature=1.0, shift=shift)
+    shifted = feature_contrast(eye, eye, torch.zeros(2, 2), temperature=1.0, logit_adjustment=shift)
     assert shifted.item() == pytest.approx(math.log(1 + 1 / math.e))
 
 
@@ -94,7 +94,9 @@ def test_class_contrast_by_hand():
 def test_gradient_of_feature_contrast():
     h, u, g, shift = features(0)
     inputs = tuple(x.requires_grad_() for x in (h, u, g, shift))
-    assert gradcheck(lambda h, u, g, shift: feature_contrast(h, u, g, temperature=0.5, shift=shift), inputs)
+    assert gradcheck(
+        lambda h, u, g, shift: feature_contrast(h, u, g, temperature=0.5, logit_adjustment=shift), inputs
+    )
 
 
 def test_gradient_of_class_contrast():
@@ -104,10 +106,10 @@ def test_gradient_of_class_contrast():
 
 
 @given(seeds)
-def test_no_shift_gives_the_plain_loss(seed):
+def test_no_adjustment_gives_the_plain_loss(seed):
     h, u, g, shift = features(seed)
     plain = feature_contrast(h, u, g, temperature=0.5)
-    torch.testing.assert_close(feature_contrast(h, u, g, temperature=0.5, shift=0 * shift), plain)
+    torch.testing.assert_close(feature_contrast(h, u, g, temperature=0.5, logit_adjustment=0 * shift), plain)
 
 
 @given(seeds)
@@ -123,7 +125,7 @@ def test_a_rarer_label_pulls_its_pair_harder():
     norms = []
     for frequency in (0.9, 0.1):
         shift = torch.full((2,), math.log(frequency), dtype=torch.float64)
-        loss = feature_contrast(h, u, torch.zeros_like(u[:, :2]), temperature=0.5, shift=shift)
+        loss = feature_contrast(h, u, torch.zeros_like(u[:, :2]), temperature=0.5, logit_adjustment=shift)
         (slope,) = torch.autograd.grad(loss, h)
         norms.append(-(slope * u).sum())  # how much moving towards the partner helps
     assert norms[1] > norms[0]
@@ -132,8 +134,10 @@ def test_a_rarer_label_pulls_its_pair_harder():
 @given(seeds, st.permutations(range(4)))
 def test_the_order_of_samples_is_free(seed, order):
     h, u, g, shift = features(seed)
-    loss = feature_contrast(h, u, g, temperature=0.5, shift=shift)
-    permuted = feature_contrast(h[order], u[order], g[order][:, order], temperature=0.5, shift=shift[order])
+    loss = feature_contrast(h, u, g, temperature=0.5, logit_adjustment=shift)
+    permuted = feature_contrast(
+        h[order], u[order], g[order][:, order], temperature=0.5, logit_adjustment=shift[order]
+    )
     torch.testing.assert_close(permuted, loss)
 
 
@@ -147,8 +151,8 @@ def test_the_order_of_samples_and_clusters_is_free(seed, rows, columns):
 @given(seeds)
 def test_view_and_consensus_may_change_places(seed):
     h, u, g, shift = features(seed)
-    swapped = feature_contrast(u, h, g, temperature=0.5, shift=shift)
-    torch.testing.assert_close(swapped, feature_contrast(h, u, g, temperature=0.5, shift=shift))
+    swapped = feature_contrast(u, h, g, temperature=0.5, logit_adjustment=shift)
+    torch.testing.assert_close(swapped, feature_contrast(h, u, g, temperature=0.5, logit_adjustment=shift))
     p_view, p = predictions(seed)
     swapped = class_contrast(p, p_view, temperature=1.0)
     torch.testing.assert_close(swapped, class_contrast(p_view, p, temperature=1.0))
@@ -158,14 +162,14 @@ def test_view_and_consensus_may_change_places(seed):
 def test_features_may_be_rotated(seed):
     h, u, g, shift = features(seed)
     rotation = torch.linalg.qr(torch.stack([shift[:3], h[0], u[1]]))[0]
-    rotated = feature_contrast(h @ rotation, u @ rotation, g, temperature=0.5, shift=shift)
-    torch.testing.assert_close(rotated, feature_contrast(h, u, g, temperature=0.5, shift=shift))
+    rotated = feature_contrast(h @ rotation, u @ rotation, g, temperature=0.5, logit_adjustment=shift)
+    torch.testing.assert_close(rotated, feature_contrast(h, u, g, temperature=0.5, logit_adjustment=shift))
 
 
 @given(seeds)
-def test_a_sample_without_company_costs_nothing(seed):
+def test_a_batch_of_one_sample_costs_nothing(seed):
     h, u, g, shift = features(seed, n=1)
-    assert feature_contrast(h, u, g, temperature=0.5, shift=shift).item() == 0
+    assert feature_contrast(h, u, g, temperature=0.5, logit_adjustment=shift).item() == 0
 
 
 @pytest.mark.parametrize(("n", "k"), [(1, 1), (1, 3), (4, 1), (2, 2)])
@@ -187,21 +191,21 @@ def test_the_paired_contrast_has_its_known_values(temperature: float, expected: 
     assert paired_contrast(A, B, temperature=temperature).item() == pytest.approx(expected, abs=1e-6)
 
 
-def test_the_paired_contrast_of_twins_by_hand():
+def test_the_paired_contrast_of_equal_views_by_hand():
     rows = torch.eye(4, dtype=torch.float64)
     assert paired_contrast(rows, rows, temperature=0.5).item() == pytest.approx(-2 + math.log(math.e**2 + 6))
 
 
-def test_negatives_are_attenuated_by_their_factor():
-    found = paired_contrast(A, B, temperature=0.5, attenuate=1 - S)
+def test_logits_of_negatives_are_scaled():
+    found = paired_contrast(A, B, temperature=0.5, negative_scale=1 - S)
     assert found.item() == pytest.approx(1.135141, abs=1e-6)
-    plain = paired_contrast(A, B, temperature=0.5, attenuate=torch.ones_like(S))
+    plain = paired_contrast(A, B, temperature=0.5, negative_scale=torch.ones_like(S))
     assert plain.item() == paired_contrast(A, B, temperature=0.5).item()
 
 
 def test_anchors_count_by_their_weight():
     confidence = torch.tensor([0.1, 0.2, 0.3, 0.4, 0.5, 0.6])
-    found = paired_contrast(A, B, temperature=0.5, weight=1 - confidence)
+    found = paired_contrast(A, B, temperature=0.5, anchor_weight=1 - confidence)
     assert found.item() == pytest.approx(0.873741, abs=1e-6)
 
 

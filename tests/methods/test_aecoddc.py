@@ -5,7 +5,7 @@ import torch
 from tests.examples import blobs, seeded, source
 from tests.methods.small import made, small
 
-from protocol_mvc.losses.selective import mutual_contrast
+from protocol_mvc.losses.contrastive import mutual_contrast
 from protocol_mvc.methods.aecoddc import PRESETS, Aecoddc
 from protocol_mvc.methods.base import sum_of
 from protocol_mvc.nn.seeded import build
@@ -52,7 +52,7 @@ def test_the_losses_of_both_stages():
 def test_teaching_leaves_fusion_and_head_alone():
     method = build(lambda: Aecoddc(made("aecoddc", [5, 4]).config, [5, 4], 3), seeded())
     sum_of(method.teach(BATCH, 0.0, None).values()).backward()
-    assert method.network.fusion.preference.grad is None
+    assert method.network.fusion.view_logits.grad is None
     assert all(p.grad is None for p in method.network.head.parameters())
 
 

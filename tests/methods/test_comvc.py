@@ -6,7 +6,7 @@ from tests.examples import blobs, seeded, source
 from tests.methods.small import made
 from torch import nn
 
-from protocol_mvc.losses.selective import mutual_contrast, selective_contrast
+from protocol_mvc.losses.contrastive import mutual_contrast, selective_contrast
 from protocol_mvc.methods.comvc import PRESETS
 
 VIEWS, _ = blobs(dims=(5, 4, 3))
@@ -23,9 +23,9 @@ def test_the_published_values():
 @pytest.mark.parametrize("negatives", [None, 0.25])
 def test_the_contrast_counts_by_the_least_weight(negatives: float | None):
     method = made("comvc", [5, 4, 3], negatives=negatives).eval()
-    method.network.fusion.preference.data = torch.tensor([0.0, 1.0, -2.0])
+    method.network.fusion.view_logits.data = torch.tensor([0.0, 1.0, -2.0])
     found = method.network(BATCH.views)
-    z, cluster = found.codes.z, found.logits.argmax(1)
+    z, cluster = found.views.z, found.logits.argmax(1)
     plain = mutual_contrast(z, temperature=0.1)
     if negatives is not None:
         plain = selective_contrast(z, cluster, temperature=0.1, ratio=negatives, generator=seeded())
@@ -38,7 +38,7 @@ def test_the_contrast_counts_by_the_least_weight(negatives: float | None):
 def test_the_weights_of_views_get_no_gradient_from_the_contrast():
     method = made("comvc", [5, 4, 3])
     losses = method.step(BATCH, 0.0, seeded())
-    preference = method.network.fusion.preference
+    preference = method.network.fusion.view_logits
     (slope,) = torch.autograd.grad(losses["contrast"], preference, retain_graph=True, allow_unused=True)
     assert slope is None or not slope.any()
     (slope,) = torch.autograd.grad(losses["ddc1"], preference)

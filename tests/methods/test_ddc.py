@@ -10,7 +10,7 @@ from tests.methods.small import made, small, small_config
 
 from protocol_mvc.evaluation import metrics
 from protocol_mvc.exceptions import DivergenceError, DivergenceWarning
-from protocol_mvc.losses.ddc import ddc
+from protocol_mvc.losses.clustering import ddc
 from protocol_mvc.methods.base import infer_all, sum_of
 from protocol_mvc.methods.ddc import DdcConfig, DeepDdcConfig
 from protocol_mvc.training import loop

@@ -6,8 +6,7 @@ from tests.examples import blobs, seeded, source, with_gaps
 from tests.methods.small import made, small
 from torch.func import functional_call
 
-from protocol_mvc.losses.contrastive import class_contrast
-from protocol_mvc.losses.pairwise import spectral_contrast
+from protocol_mvc.losses.contrastive import class_contrast, spectral_contrast
 from protocol_mvc.methods.base import sum_of
 from protocol_mvc.training.loop import train
 

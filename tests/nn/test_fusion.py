@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch.nn import functional
 
-from protocol_mvc.nn.fusion import Consensus, Projections, SampleAttention, TwiceNormedAttention, WeightedMean
+from protocol_mvc.nn.fusion import Consensus, GcfAggAttention, Projections, SampleAttention, WeightedMean
 from protocol_mvc.nn.seeded import build
 
 WIDTH = 6
@@ -17,15 +17,15 @@ few = settings(max_examples=30)
 seeds = st.integers(0, 2**32)
 
 
-def attention(dropout=0.0, inner=None) -> SampleAttention:
-    block = build(lambda: SampleAttention(WIDTH, 8, dropout, inner), torch.Generator().manual_seed(0))
+def attention(dropout=0.0, attention_dim=None) -> SampleAttention:
+    block = build(lambda: SampleAttention(WIDTH, 8, dropout, attention_dim), torch.Generator().manual_seed(0))
     return block.double()
 
 
 def consensus(n_views=3) -> Consensus:
     module = build(lambda: Consensus(n_views, WIDTH), torch.Generator().manual_seed(0)).double()
     with torch.no_grad():
-        module.preference.copy_(torch.arange(n_views))
+        module.view_logits.copy_(torch.arange(n_views))
     return module
 
 
@@ -46,7 +46,7 @@ def test_attention_rows_are_distributions(n, training):
     torch.testing.assert_close(g.sum(1), torch.ones_like(g[0]))
 
 
-def test_faint_attention_has_squares_that_are_no_denormal_numbers():
+def test_squares_of_small_attention_are_normal_numbers():
     z = rows(0, 7)
     _, g = attention()(1000 * z)
     assert (g.float().square() >= torch.finfo(torch.float32).tiny).all()
@@ -61,11 +61,11 @@ def test_attention_is_drawn_as_torch_does():
     assert (layer.in_proj_bias == 0).all()
 
 
-@pytest.mark.parametrize("inner", [None, 2])
-def test_attention_equals_its_formula(inner):
-    block, z = attention(inner=inner), rows(0)
+@pytest.mark.parametrize("attention_dim", [None, 2])
+def test_attention_equals_its_formula(attention_dim):
+    block, z = attention(attention_dim=attention_dim), rows(0)
     q, k, v = (z @ block.attention.in_proj_weight.T + block.attention.in_proj_bias).chunk(3, dim=1)
-    assert q.shape == (len(z), inner or WIDTH)
+    assert q.shape == (len(z), attention_dim or WIDTH)
     g = (q @ k.T / q.shape[1] ** 0.5).softmax(1)
     attended = block.attention.out_proj(g @ v)
     s = functional.layer_norm(z + attended, (WIDTH,))
@@ -82,7 +82,7 @@ def test_the_order_of_samples_is_free(seed, order):
     torch.testing.assert_close(permuted, (s[order], g[order][:, order]))
 
 
-def test_samples_do_see_each_other():
+def test_features_depend_on_the_batch():
     block, z = attention(), rows(0)
     assert not torch.allclose(block(z)[0][0], block(z[:2])[0][0])
 
@@ -139,15 +139,15 @@ def test_the_number_of_views_must_agree():
         consensus()(views(0, n_views=2))
 
 
-def normed_attention(dropout=0.0) -> TwiceNormedAttention:
-    block = build(lambda: TwiceNormedAttention(WIDTH, 8, dropout), torch.Generator().manual_seed(0)).double()
+def gcfagg_attention(dropout=0.0) -> GcfAggAttention:
+    block = build(lambda: GcfAggAttention(WIDTH, 8, dropout), torch.Generator().manual_seed(0)).double()
     with torch.no_grad():
         block.norm_attention.weight.add_(torch.arange(WIDTH))  # else both norms would be the same
     return block
 
 
-def test_twice_normed_attention_equals_its_formula():
-    block, x = normed_attention(), rows(0)
+def test_gcfagg_attention_equals_its_formula():
+    block, x = gcfagg_attention(), rows(0)
     u = block.norm_attention(x)
     q, k, v = (u @ block.attention.in_proj_weight.T + block.attention.in_proj_bias).chunk(3, dim=1)
     s = (q @ k.T / WIDTH**0.5).softmax(1)
@@ -155,25 +155,25 @@ def test_twice_normed_attention_equals_its_formula():
     torch.testing.assert_close(block(x), (block.norm_feedforward(y + block.feedforward(y)), s))
 
 
-def test_its_attention_is_noisy_in_training_alone():
+def test_gcfagg_attention_has_dropout_in_training_alone():
     x = rows(0)
-    s = normed_attention(0.5).train()(x)[1]
+    s = gcfagg_attention(0.5).train()(x)[1]
     assert (s == 0).any()
-    torch.testing.assert_close(normed_attention(0.5).eval()(x)[1].sum(1), torch.ones_like(x[:, 0]))
+    torch.testing.assert_close(gcfagg_attention(0.5).eval()(x)[1].sum(1), torch.ones_like(x[:, 0]))
 
 
-def test_among_others_a_sample_sees_them_and_itself_alone():
-    block, x, others = normed_attention().eval(), rows(0), rows(1, n=3)
-    found, s = block(x, others)
+def test_with_anchors_a_sample_attends_to_them_and_itself_alone():
+    block, x, anchors = gcfagg_attention().eval(), rows(0), rows(1, n=3)
+    found, s = block(x, anchors)
     assert s.shape == (5, 4)
     for i in range(5):
-        alone = block(torch.cat([x[i : i + 1], others]))[0][0]
+        alone = block(torch.cat([x[i : i + 1], anchors]))[0][0]
         torch.testing.assert_close(found[i], alone)
 
 
-def test_the_weighted_mean_is_one_of_the_views_that_are_there():
+def test_the_weighted_mean_is_over_the_views_that_a_sample_has():
     mean = WeightedMean(2)
-    mean.preference.data = torch.tensor([0.0, math.log(3)])
+    mean.view_logits.data = torch.tensor([0.0, math.log(3)])
     z = [torch.tensor([[4.0], [4.0]]), torch.tensor([[8.0], [8.0]])]
     assert mean(z)[:, 0].tolist() == pytest.approx([7, 7])
     assert mean(z, torch.tensor([[True, True], [True, False]]))[:, 0].tolist() == pytest.approx([7, 4])

@@ -1,4 +1,4 @@
-"""The cosine classifier knows directions only; centres of clusters know distances."""
+"""The cosine classifier depends on directions only; assignment to centroids on distances."""
 
 import pytest
 import torch
@@ -67,14 +67,14 @@ def test_prototype_directions_are_uniform():
     torch.testing.assert_close(directions.T.cov(), torch.eye(4, dtype=torch.float64) / 4, rtol=0, atol=0.01)
 
 
-def test_centres_are_means_and_that_of_no_samples_is_far_away():
+def test_centroids_are_means_and_that_of_an_empty_cluster_is_far_away():
     x = torch.tensor([[1.0, 2.0], [3.0, 4.0], [7.0, 7.0]])
     centers = cluster_means(x, torch.tensor([0, 0, 2]), 3)
     assert centers.tolist() == [[2, 3], [EMPTY_CENTER, EMPTY_CENTER], [7, 7]]
 
 
 @given(seeds, st.floats(0.1, 10))
-def test_the_nearest_centre_is_the_likeliest_cluster(seed, scale):
+def test_the_nearest_centroid_has_the_highest_probability(seed, scale):
     x, centers = inputs(seed), inputs(seed + 1, n=3)
     distance = torch.cdist(x, centers)
     found = log_assignment(x, centers, scale)

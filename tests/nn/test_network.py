@@ -1,29 +1,42 @@
-"""The network: views are encoded once, and absent views are as if they were not."""
+"""The networks: views are encoded once, and absent views have no influence."""
+
+from typing import Any
 
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.examples import seeded
 from torch import Tensor
 
-from protocol_mvc.nn.network import Codes, MultiViewNetwork, SharedHeads, Widths, pairs, rows_of
+from protocol_mvc.nn.network import (
+    HEAD_DIM,
+    FusionNetwork,
+    MultiViewNetwork,
+    SharedHeadsNetwork,
+    ViewOutputs,
+    present_rows,
+    view_consensus_pairs,
+)
 from protocol_mvc.nn.seeded import build
 
 DIMS, N, K = [5, 3, 4], 6, 4
 few = settings(max_examples=30)
 seeds = st.integers(0, 2**32)
 masks = st.lists(st.lists(st.booleans(), min_size=3, max_size=3).filter(any), min_size=N, max_size=N)
-latent_or_feature = pytest.mark.parametrize("classify_latent", [True, False])
+both_inputs = pytest.mark.parametrize("classifier_input", ["latent", "projection"])
 
 
-def network(classify_latent=False, dims=DIMS, dropout=0.0) -> MultiViewNetwork:
-    widths = Widths(hidden=(7,), latent=6, feature=3, feedforward=8, attention=5)
-    return build(
-        lambda: MultiViewNetwork(
-            dims, K, widths, dropout=dropout, scale=10.0, classify_latent=classify_latent
-        ),
-        torch.Generator().manual_seed(0),
-    ).double()
+def network(classifier_input="projection", dims=DIMS, dropout=0.0) -> MultiViewNetwork:
+    sizes: dict[str, Any] = {
+        "hidden_dims": (7,),
+        "latent_dim": 6,
+        "projection_dim": 3,
+        "dim_feedforward": 8,
+        "attention_dim": 5,
+    }
+    options: dict[str, Any] = {"dropout": dropout, "logit_scale": 10.0, "classifier_input": classifier_input}
+    return build(lambda: MultiViewNetwork(dims, K, **sizes, **options), seeded()).double()
 
 
 def data(seed=0, dims=DIMS, n=N) -> list[Tensor]:
@@ -31,10 +44,10 @@ def data(seed=0, dims=DIMS, n=N) -> list[Tensor]:
     return [torch.randn(n, d, dtype=torch.float64, generator=generator) for d in dims]
 
 
-@latent_or_feature
+@both_inputs
 @pytest.mark.parametrize("dims", [[5], [5, 3], DIMS])
-def test_shapes_and_unit_rows(dims, classify_latent):
-    net = network(classify_latent, dims)
+def test_shapes_and_unit_rows(dims, classifier_input):
+    net = network(classifier_input, dims)
     codes, x_hat = net(data(dims=dims))
     fused = net.fuse(codes.z)
     assert [x.shape for x in x_hat] == [(N, d) for d in dims]
@@ -46,9 +59,9 @@ def test_shapes_and_unit_rows(dims, classify_latent):
         torch.testing.assert_close(unit.square().sum(1), torch.ones_like(unit[:, 0]))
 
 
-@latent_or_feature
-def test_encode_gives_the_codes_of_forward(classify_latent):
-    net = network(classify_latent)
+@both_inputs
+def test_encode_gives_the_outputs_of_forward(classifier_input):
+    net = network(classifier_input)
     torch.testing.assert_close(net.encode(data()), net(data())[0], rtol=0, atol=0)
 
 
@@ -57,27 +70,29 @@ def test_reconstruct_gives_the_reconstructions_of_forward():
     torch.testing.assert_close(net.reconstruct(data()), net(data())[1], rtol=0, atol=0)
 
 
-@latent_or_feature
-def test_every_view_is_encoded_once(classify_latent):
-    net, calls = network(classify_latent), []
+@both_inputs
+def test_every_view_is_encoded_once(classifier_input):
+    net, calls = network(classifier_input), []
     for v, autoencoder in enumerate(net.autoencoders):
         autoencoder.get_submodule("encoder").register_forward_hook(lambda *_, v=v: calls.append(v))
     codes, _ = net(data())
-    list(pairs(codes, net.fuse(codes.z), None))
+    list(view_consensus_pairs(codes, net.fuse(codes.z), None))
     assert calls == [0, 1, 2]
     net.encode(data())
     assert calls == [0, 1, 2] * 2
 
 
-@latent_or_feature
-def test_the_classifier_sees_what_it_is_told_to(classify_latent):
-    net = network(classify_latent)
+@both_inputs
+def test_the_classifier_is_applied_to_its_input(classifier_input):
+    net = network(classifier_input)
     codes = net.encode(data())
-    seen = codes.z if classify_latent else codes.h
+    seen = codes.z if classifier_input == "latent" else codes.h
     torch.testing.assert_close(codes.logits, [net.classifier(x) for x in seen])
     fused = net.fuse(codes.z)
     consensus = net.consensus(fused.s)
-    torch.testing.assert_close(fused.logits, net.classifier(consensus if classify_latent else fused.u))
+    torch.testing.assert_close(
+        fused.logits, net.classifier(consensus if classifier_input == "latent" else fused.u)
+    )
 
 
 @few
@@ -110,10 +125,10 @@ def test_the_order_of_samples_is_free(order, mask):
         torch.testing.assert_close(ours, theirs[order])
 
 
-def test_codes_of_a_sample_do_not_depend_on_its_company():
+def test_outputs_of_a_view_do_not_depend_on_the_batch():
     net = network()
     alone, together = net.encode([x[2:3] for x in data()]), net.encode(data())
-    torch.testing.assert_close(alone, Codes(*([x[2:3] for x in part] for part in together)))
+    torch.testing.assert_close(alone, ViewOutputs(*([x[2:3] for x in part] for part in together)))
 
 
 def test_dropout_is_off_for_inference():
@@ -125,26 +140,26 @@ def test_dropout_is_off_for_inference():
 
 @few
 @given(masks)
-def test_rows_of_lists_the_rows_that_have_each_view(mask):
-    found = dict(rows_of(torch.tensor(mask), 3))
+def test_present_rows_are_the_rows_that_have_each_view(mask):
+    found = dict(present_rows(torch.tensor(mask), 3))
     for v in range(3):
         expected = [i for i in range(N) if mask[i][v]]
         rows = found.get(v)
         assert (rows.tolist() if isinstance(rows, Tensor) else []) == expected
 
 
-def test_rows_of_complete_data_are_all_rows():
-    assert list(rows_of(None, 2)) == [(0, slice(None)), (1, slice(None))]
+def test_present_rows_of_complete_data_are_all_rows():
+    assert list(present_rows(None, 2)) == [(0, slice(None)), (1, slice(None))]
 
 
-@latent_or_feature
+@both_inputs
 @few
 @given(masks)
-def test_pairs_hold_the_samples_that_have_the_view(classify_latent, mask):
-    net, present = network(classify_latent), torch.tensor(mask)
+def test_pairs_hold_the_samples_that_have_the_view(classifier_input, mask):
+    net, present = network(classifier_input), torch.tensor(mask)
     codes = net.encode(data())
     fused = net.fuse(codes.z, present)
-    found = list(pairs(codes, fused, present))
+    found = list(view_consensus_pairs(codes, fused, present))
     assert [x.view for x in found] == [v for v in range(3) if present[:, v].any()]
     for x in found:
         rows = present[:, x.view]
@@ -159,7 +174,7 @@ def test_pairs_of_complete_data_hold_everything():
     net = network()
     codes = net.encode(data())
     fused = net.fuse(codes.z)
-    for v, x in enumerate(pairs(codes, fused, None)):
+    for v, x in enumerate(view_consensus_pairs(codes, fused, None)):
         assert x.view == v
         assert torch.equal(x.g, fused.g)
         assert torch.equal(x.h, codes.h[v])
@@ -176,13 +191,40 @@ def test_neither_building_nor_training_moves_the_global_generator():
     assert torch.equal(torch.get_rng_state(), before)
 
 
-@pytest.mark.parametrize("between", [(), (5,)], ids=["one layer", "two layers"])
-@pytest.mark.parametrize("unit", [True, False])
-def test_shared_heads_see_every_view(unit, between):
-    net = build(lambda: SharedHeads(DIMS, K, ((7,), 6, 3), between=between, unit=unit), torch.Generator())
-    codes, x_hat = net.double()(data())
+@pytest.mark.parametrize("head_hidden_dims", [(), (5,)], ids=["one layer", "two layers"])
+@pytest.mark.parametrize("normalize", [True, False])
+def test_shared_heads_are_applied_to_every_view(normalize, head_hidden_dims):
+    sizes: dict[str, Any] = {
+        "hidden_dims": (7,),
+        "latent_dim": 6,
+        "feature_dim": 3,
+        "head_hidden_dims": head_hidden_dims,
+    }
+    net = build(lambda: SharedHeadsNetwork(DIMS, K, **sizes, normalize=normalize), seeded())
+    outputs, x_hat = net.double()(data())
     assert [x.shape for x in x_hat] == [(N, d) for d in DIMS]
-    for z, h, logits in zip(*codes, strict=True):
+    for z, h, logits in zip(*outputs, strict=True):
         torch.testing.assert_close(logits, net.classifier(z))
         assert h.shape == (N, 3)
-        assert torch.allclose(h.norm(dim=1), torch.ones(N).double()) == unit
+        assert torch.allclose(h.norm(dim=1), torch.ones(N).double()) == normalize
+
+
+@pytest.mark.parametrize("batch_norm", [True, False])
+def test_the_fusion_network_clusters_the_mean_code(batch_norm: bool):
+    module = build(lambda: FusionNetwork([5, 4], 3, (8, 8), 6, batch_norm=batch_norm), seeded()).double()
+    found = module.eval()(data(dims=[5, 4]))
+    z = found.views.z
+    assert [x.shape for x in z] == [(N, 6), (N, 6)]
+    assert found.hidden.shape == (N, HEAD_DIM)
+    fused = (z[0] + z[1]) / 2  # the weights are equal at first
+    torch.testing.assert_close(module.output(module.head(fused)), found.logits)
+    assert all(bool((x >= 0).all()) is not batch_norm for x in z)  # ReLU follows the layers without norm
+    for code, feature in zip(z, found.views.h, strict=True):
+        torch.testing.assert_close(feature, code / code.norm(dim=1, keepdim=True))
+
+
+@pytest.mark.parametrize(("batch_norm", "linear"), [(True, "Linear"), (False, "HeLinear")])
+def test_the_head_of_the_fusion_network(batch_norm: bool, linear: str):
+    module = FusionNetwork([5, 4], 3, (8, 8), 6, batch_norm=batch_norm)
+    kinds = [type(part).__name__ for part in [*module.head, module.output]]
+    assert kinds == [linear, "ReLU", "BatchNorm", linear]

@@ -70,7 +70,7 @@ def test_norms_start_as_the_identity_and_buffers_at_zero():
     assert (build(lambda: module.to("meta"), generator()).get_buffer("counts") == 0).all()
 
 
-def test_a_seeded_module_must_say_what_it_draws():
+def test_a_seeded_module_must_implement_draw():
     with pytest.raises(NotImplementedError):
         build(Seeded, generator())
 
@@ -112,11 +112,11 @@ def test_two_dropouts_of_a_network_make_different_noise():
 
 
 @pytest.mark.parametrize("duplicate", [copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))])
-def test_copies_go_on_with_the_same_noise(duplicate):
+def test_copies_continue_with_the_same_noise(duplicate):
     original = dropout()
     original(torch.ones(5))
-    twin = duplicate(original)
-    assert torch.equal(twin(torch.ones(50)), original(torch.ones(50)))
+    other = duplicate(original)
+    assert torch.equal(other(torch.ones(50)), original(torch.ones(50)))
 
 
 def test_dropout_passes_gradients_where_it_keeps():

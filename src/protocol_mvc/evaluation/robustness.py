@@ -8,7 +8,7 @@ import torch
 
 from protocol_mvc.estimators.base import MultiViewClusterer
 from protocol_mvc.losses.adversarial import projected_ascent
-from protocol_mvc.losses.selective import mutual_contrast
+from protocol_mvc.losses.contrastive import mutual_contrast
 
 BATCH = 256  # samples that are told from one another
 TEMPERATURE = 0.1  # of the contrast that is climbed

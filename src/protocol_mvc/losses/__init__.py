@@ -1,1 +1,1 @@
-"""Loss functions: pure functions of tensors, each with its equation."""
+"""Loss functions of tensors."""

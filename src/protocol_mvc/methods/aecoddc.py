@@ -1,4 +1,4 @@
-"""AECoDDC: autoencoders and contrast teach the codes first, then divergences cluster their mean too."""
+"""AECoDDC (DeepMVC, CVPR 2023): autoencoders and contrast train the codes first, then DDC is added."""
 
 from typing import ClassVar
 
@@ -6,57 +6,57 @@ import torch
 from torch import nn
 
 from protocol_mvc.data.batches import Batch
-from protocol_mvc.losses.selective import mutual_contrast
+from protocol_mvc.losses.contrastive import mutual_contrast
 from protocol_mvc.methods.base import reconstruction
 from protocol_mvc.methods.ddc import DdcMethod, DeepDdcConfig
-from protocol_mvc.nn.dense import Clustered, normed_layers
-from protocol_mvc.nn.network import Codes
+from protocol_mvc.nn.layers import batch_norm_mlp
+from protocol_mvc.nn.network import ClusterOutputs, ViewOutputs
 from protocol_mvc.training.stage import Losses, Optimizer, Stage
 from protocol_mvc.utils.config import NonNegativeFloat, NonNegativeInt, PositiveFloat
 
 
 class AecoddcConfig(DeepDdcConfig):
-    """Every choice of AECoDDC; the defaults are the published values."""
+    """Hyper-parameters of AECoDDC; the defaults are the published values."""
 
-    reconstruct_length: NonNegativeInt = 50  #: epochs of reconstruction and contrast alone
-    reconstruction_weight: NonNegativeFloat = 1.0
-    contrast_weight: NonNegativeFloat = 0.1
-    temperature: PositiveFloat = 0.1  #: of the contrast
+    n_epochs_reconstruct: NonNegativeInt = 50  #: epochs of reconstruction and contrast alone
+    reconstruction_weight: NonNegativeFloat = 1.0  #: weight of the reconstruction
+    contrast_weight: NonNegativeFloat = 0.1  #: weight of the contrast
+    temperature: PositiveFloat = 0.1  #: temperature of the contrast
 
 
 PRESETS = {"default": AecoddcConfig()}
 
 
 class Aecoddc(DdcMethod):
-    """Autoencoders with contrast and DDC; the decoders see the codes of their own view."""
+    """Autoencoders, contrast and DDC; each decoder is applied to the code of its own view."""
 
-    scaling: ClassVar[str] = "range"  # a sigmoid ends the decoders
+    scaling: ClassVar[str] = "range"  # the decoders end with a sigmoid
 
     def __init__(self, config: AecoddcConfig, dims: list[int], n_clusters: int) -> None:
         super().__init__(config, dims, n_clusters)
-        widths = [config.latent, config.latent, *config.hidden[:0:-1]]
+        widths = [config.latent_dim, config.latent_dim, *config.hidden_dims[:0:-1]]
         self.decoders = nn.ModuleList(
-            nn.Sequential(normed_layers([*widths, dim]), nn.Sigmoid()) for dim in dims
+            nn.Sequential(batch_norm_mlp([*widths, dim]), nn.Sigmoid()) for dim in dims
         )
 
     def run(self) -> list[Stage]:
-        """Teach the codes, then cluster; Adam starts anew."""
+        """Return the stages of one run: train the codes, then cluster."""
         c = self.config
-        return [Stage("reconstruct", c.reconstruct_length, self.teach, Optimizer(c.rate)), *super().run()]
+        return [Stage("reconstruct", c.n_epochs_reconstruct, self.pretrain, Optimizer(c.lr)), *super().run()]
 
-    def teach(self, batch: Batch, progress: float, context: None) -> Losses:
-        """Reconstruction and contrast alone."""
+    def pretrain(self, batch: Batch, progress: float, context: None) -> Losses:
+        """Return reconstruction and contrast of a batch."""
         return self.self_supervised(batch, self.network.encode(batch.views))
 
-    def objective(self, batch: Batch, found: Clustered, generator: torch.Generator) -> Losses:
-        """Divergences, beside reconstruction and contrast."""
-        return super().objective(batch, found, generator) | self.self_supervised(batch, found.codes)
+    def objective(self, batch: Batch, outputs: ClusterOutputs, generator: torch.Generator) -> Losses:
+        """Return the terms of DDC, reconstruction and contrast."""
+        return super().objective(batch, outputs, generator) | self.self_supervised(batch, outputs.views)
 
-    def self_supervised(self, batch: Batch, codes: Codes) -> Losses:
-        """What the codes learn without clusters."""
+    def self_supervised(self, batch: Batch, outputs: ViewOutputs) -> Losses:
+        """Return the terms without clusters: reconstruction and contrast of the codes."""
         c = self.config
-        x_hat = [decode(z) for decode, z in zip(self.decoders, codes.z, strict=True)]
+        x_hat = [decode(z) for decode, z in zip(self.decoders, outputs.z, strict=True)]
         return {
             "reconstruction": c.reconstruction_weight * reconstruction(batch, x_hat)["reconstruction"],
-            "contrast": c.contrast_weight * mutual_contrast(codes.z, temperature=c.temperature),
+            "contrast": c.contrast_weight * mutual_contrast(outputs.z, temperature=c.temperature),
         }

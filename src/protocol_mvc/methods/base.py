@@ -1,39 +1,18 @@
 """Base classes of the methods, and functions that several methods use."""
 
 from collections.abc import Callable, Iterable
-from functools import partial
-from itertools import combinations
 from typing import Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from protocol_mvc.data.batches import Batch, Source
 from protocol_mvc.data.views import Views
-from protocol_mvc.losses.clustering import kl_to_uniform
-from protocol_mvc.losses.contrastive import class_contrast
-from protocol_mvc.losses.reconstruction import squared_error
-from protocol_mvc.nn.heads import cluster_means, log_assignment
-from protocol_mvc.nn.network import CodeNetwork, SharedHeads, rows_of
+from protocol_mvc.nn.network import present_rows
 from protocol_mvc.nn.seeded import evaluating
-from protocol_mvc.partition.candidates import Features, Labels, kmeans
-from protocol_mvc.training.stage import Losses, Optimizer, Stage
-from protocol_mvc.utils.config import Config, NonNegativeInt, PositiveFloat, PositiveInt
+from protocol_mvc.training.stage import Losses, Stage
 from protocol_mvc.utils.distributed import all_gather, shard_weight, world_size
-from protocol_mvc.utils.random import draw_seed
-
-KMEANS_LOGIT_SCALE = 10.0  # of the probabilities after K-means; labels do not depend on it
-
-
-class AutoencoderConfig(Config):
-    """Fields of methods that start with one autoencoder per view."""
-
-    hidden: tuple[PositiveInt, ...] = (500, 500, 2000)  #: encoder layers between input and latent
-    latent: PositiveInt = 512  #: of the codes z^v
-    feature: PositiveInt = 128  #: of the features h^v
-    reconstruct_length: NonNegativeInt = 200  #: epochs
-    rate: PositiveFloat = 3e-4  #: of learning
-    kmeans_starts: PositiveInt = 100  #: of every K-means
 
 
 class Inferred(NamedTuple):
@@ -92,68 +71,6 @@ class DeepMethod(nn.Module):
         return self.prior.new_full((self.n_views,), 1 / self.n_views)
 
 
-class CodeMethod(DeepMethod):
-    """A method that starts with the reconstruction of every view; a subclass creates its `network`."""
-
-    network: CodeNetwork
-
-    def first_stage(self) -> Stage:
-        """Return the stage that trains the autoencoders."""
-        return Stage(
-            "reconstruct", self.config.reconstruct_length, self.reconstruct, Optimizer(self.config.rate)
-        )
-
-    def reconstruct(self, batch: Batch, progress: float, context: Any) -> Losses:
-        """Return the reconstruction loss."""
-        return reconstruction(batch, self.network.reconstruct(batch.views))
-
-    def kmeans(self, x: Features, generator: torch.Generator, count: int = 0) -> Labels:
-        """Return the labels of K-means (n,) with K clusters, or with `count` clusters if it is given."""
-        seed, starts = draw_seed(generator), self.config.kmeans_starts
-        return kmeans(x, count or self.n_clusters, seed, starts)
-
-
-class LabelMethod(CodeMethod):
-    """A method with a feature head and a label head that are shared by all views."""
-
-    def __init__(self, config: Any, dims: list[int], n_clusters: int, **heads: Any) -> None:
-        super().__init__(config, dims, n_clusters)
-        widths = (config.hidden, config.latent, config.feature)
-        self.network = SharedHeads(dims, n_clusters, widths, **heads)
-
-    def infer(self, batch: Batch) -> Inferred:
-        """Return the features of all views, and the mean prediction of the present ones."""
-        codes, here = self.network.encode(batch.views), batch.present
-        return Inferred(concat_views(codes.h, here), log_mean(codes.logits, here))
-
-
-class KMeansMethod(CodeMethod):
-    """A method that ends with K-means on the features of `embed`."""
-
-    centers: Tensor
-
-    def __init__(self, config: Any, dims: list[int], n_clusters: int, width: int) -> None:
-        super().__init__(config, dims, n_clusters)
-        self.register_buffer("centers", torch.empty(n_clusters, width))
-
-    def embed(self, batch: Batch) -> Tensor:
-        """Return the features (n, d) of each sample: those of all views side by side."""
-        return torch.cat(self.network.encode(batch.views).h, dim=1)
-
-    def infer(self, batch: Batch) -> Inferred:
-        """Return the features, and log-probabilities that fall with the distance to the centres."""
-        x = self.embed(batch)
-        return Inferred(x, log_assignment(x, self.centers, KMEANS_LOGIT_SCALE))
-
-    @torch.no_grad()
-    def read_out(self, source: Source, generator: torch.Generator) -> None:
-        """Run K-means on all samples."""
-        x = infer_all(self, source).embedding
-        label = torch.from_numpy(self.kmeans(x.numpy(), generator))
-        self.centers.copy_(cluster_means(x, label, self.n_clusters))
-        super().read_out(source, generator)
-
-
 def require_complete_views(views: Views, method: type[Any], name: str) -> None:
     """Raise ValueError if samples lack views and the method needs all of them."""
     if not (views.is_complete or method.incomplete):
@@ -196,27 +113,13 @@ def map_batches(module: nn.Module, source: Source, give: Callable[[Batch], Itera
 
 def reconstruction(batch: Batch, x_hat: list[Tensor]) -> Losses:
     """Return the sum over views of the mean squared error of the present samples (Eq. 26)."""
-    views = rows_of(batch.present, len(x_hat))
-    errors = {v: squared_error(batch.views[v][rows], x_hat[v][rows]) for v, rows in views}
+    views = present_rows(batch.present, len(x_hat))
+    errors = {v: functional.mse_loss(x_hat[v][rows], batch.views[v][rows]) for v, rows in views}
     if world_size() > 1:
         here = torch.ones_like(x_hat[0][:, :1]) if batch.present is None else batch.present.float()
         weight = shard_weight(here.sum(0).expand(len(x_hat)))
         errors = {v: weight[v] * error for v, error in errors.items()}
     return {"reconstruction": sum_of(errors.values())}
-
-
-def label_agreement(
-    p: list[Tensor], temperature: float, balance_weight: float, *, own_negatives: bool = False
-) -> Losses:
-    """Return the class-level contrastive loss of all pairs of views, and the KL of their sizes to uniform."""
-    pairs = list(combinations(p, 2))
-    if not pairs:
-        return {}
-    contrast = partial(class_contrast, temperature=temperature, own_negatives=own_negatives)
-    return {
-        "label": sum_of(contrast(*pair) for pair in pairs),
-        "balance": balance_weight * sum_of(kl_to_uniform(a) + kl_to_uniform(b) for a, b in pairs),
-    }
 
 
 def concat_views(h: list[Tensor], present: Tensor | None) -> Tensor:

@@ -1,33 +1,34 @@
-"""CoMVC: SiMVC, and contrast that aligns the views as far as the weights say that this is wanted."""
+"""CoMVC (CVPR 2021): SiMVC with a contrast that aligns the views, scaled by the smallest view weight."""
 
 import torch
 from torch import Tensor
 
-from protocol_mvc.losses.selective import selective_contrast
-from protocol_mvc.methods.ddc import DEEP, AlignedMethod, DdcConfig
-from protocol_mvc.nn.dense import Clustered
+from protocol_mvc.losses.contrastive import selective_contrast
+from protocol_mvc.methods.ddc import DEEP, ContrastiveDdcMethod, DdcConfig
+from protocol_mvc.nn.network import ClusterOutputs
 from protocol_mvc.utils.config import NonNegativeFloat, PositiveFloat
 
 
 class ComvcConfig(DdcConfig):
-    """Every choice of CoMVC; the defaults are the published values."""
+    """Hyper-parameters of CoMVC; the defaults are the published values."""
 
     contrast_weight: NonNegativeFloat = 0.1  #: delta; 20 for CCV and COIL
-    temperature: PositiveFloat = 0.1
-    #: negatives of an anchor as a share of all rows of a batch; None takes all rows of the two views
-    negatives: PositiveFloat | None = 0.25
+    temperature: PositiveFloat = 0.1  #: temperature of the contrast
+    #: negatives of an anchor / rows of all views of a batch; None: all rows of the two views
+    negative_samples_ratio: PositiveFloat | None = 0.25
 
 
-PRESETS = {"default": ComvcConfig(), "deepmvc": ComvcConfig(**DEEP, negatives=None)}
+PRESETS = {"default": ComvcConfig(), "deepmvc": ComvcConfig(**DEEP, negative_samples_ratio=None)}
 
 
-class Comvc(AlignedMethod):
+class Comvc(ContrastiveDdcMethod):
     """Contrastive multi-view clustering."""
 
-    def contrast(self, found: Clustered, generator: torch.Generator) -> Tensor:
-        """Views of a sample against others, or against samples that are in other clusters at present."""
+    def contrast(self, outputs: ClusterOutputs, generator: torch.Generator) -> Tensor:
+        """Return the contrast with negatives from other current clusters, or with all samples."""
         c = self.config
-        if c.negatives is None:
-            return super().contrast(found, generator)
-        drawn = {"temperature": c.temperature, "ratio": c.negatives}
-        return selective_contrast(found.codes.z, found.logits.argmax(1), **drawn, generator=generator)
+        if c.negative_samples_ratio is None:
+            return super().contrast(outputs, generator)
+        labels = outputs.logits.argmax(1)
+        options = {"temperature": c.temperature, "ratio": c.negative_samples_ratio}
+        return selective_contrast(outputs.views.z, labels, **options, generator=generator)

@@ -1,97 +1,98 @@
-"""CSOT: prototypes that all views share, and transport to them that guides labels and features."""
+"""CSOT (TIP 2024): optimal transport to prototypes shared by all views guides labels and features."""
 
 import math
 from itertools import combinations
-from typing import Literal
 
 import torch
 from torch import Tensor
 
 from protocol_mvc.data.batches import Batch, Source
 from protocol_mvc.losses.contrastive import paired_contrast
-from protocol_mvc.methods import base
-from protocol_mvc.methods.base import map_batches, sum_of
+from protocol_mvc.methods.autoencoder import AutoencoderConfig, LabelMethod, label_agreement
+from protocol_mvc.methods.base import log_mean, map_batches, reconstruction, sum_of
 from protocol_mvc.nn.heads import cluster_means
-from protocol_mvc.partition import consensus
+from protocol_mvc.partition.consensus import relabel_to_match
 from protocol_mvc.training.stage import Losses, Optimizer, Stage
 from protocol_mvc.transport import solve
 from protocol_mvc.utils.config import NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
 
 
-class CsotConfig(base.AutoencoderConfig):
-    """Every choice of CSOT."""
+class CsotConfig(AutoencoderConfig):
+    """Hyper-parameters of CSOT."""
 
-    reconstruct_length: NonNegativeInt = 1  #: epochs
-    contrast_length: NonNegativeInt = 100  #: epochs, each with new prototypes
-    kmeans_starts: PositiveInt = 10  #: of the K-means of every epoch; the released code takes 100
-    temperature: PositiveFloat = 0.5  #: of the contrast of features and of labels
-    epsilon: PositiveFloat = 0.05  #: entropic regularisation of the transport
-    semantic_weight: NonNegativeFloat = 0.3  #: alpha, of all that is about labels
-    feature_weight: NonNegativeFloat = 1.0  #: beta, of the contrast of features
-    balance_weight: NonNegativeFloat = 1.0  #: of the wish for clusters of one size, times alpha
-    #: how labels follow the transport: by their inner product, as released, or by the divergence
-    semantic_loss: Literal["product", "divergence"] = "product"
-    #: prototypes bear the labels that agree most with those of their samples; released: they change at random
+    n_epochs_reconstruct: NonNegativeInt = 1  #: epochs of reconstruction
+    n_epochs_contrast: NonNegativeInt = 100  #: epochs of contrast, each with new prototypes
+    kmeans_n_init: PositiveInt = 10  #: initializations of every k-means; 100 in the released code
+    temperature: PositiveFloat = 0.5  #: temperature of the contrast of features and of labels
+    epsilon: PositiveFloat = 0.05  #: entropic regularization of the transport
+    semantic_weight: NonNegativeFloat = 0.3  #: alpha, weight of all terms of labels
+    feature_weight: NonNegativeFloat = 1.0  #: beta, weight of the contrast of features
+    #: weight of the term that favours clusters of equal size, times alpha
+    cluster_entropy_weight: NonNegativeFloat = 1.0
+    #: number prototypes to agree best with the predictions; in the released code their order is random
     match_prototypes: bool = True
 
 
-PRESETS = {"default": CsotConfig(), "published": CsotConfig(kmeans_starts=100, match_prototypes=False)}
+PRESETS = {"default": CsotConfig(), "published": CsotConfig(kmeans_n_init=100, match_prototypes=False)}
 
 
-class Csot(base.LabelMethod):
+class Csot(LabelMethod):
     """Common semantics by optimal transport."""
 
     def stages(self) -> list[Stage]:
-        """Reconstruct, then contrast; one Adam for both."""
+        """Return the stages: reconstruct, contrast; Adam is never reset."""
         c = self.config
-        contrast = Stage("contrast", c.contrast_length, self.contrast, Optimizer(c.rate, reset="never"))
+        contrast = Stage("contrast", c.n_epochs_contrast, self.contrast, Optimizer(c.lr, reset="never"))
         contrast = contrast._replace(on_epoch_start=self.find_prototypes)
-        return [self.first_stage(), contrast, self.last_stage()]
+        return [self.reconstruction_stage(), contrast, self.last_stage()]
 
     def find_prototypes(
-        self, source: Source, generator: torch.Generator, progress: float, begun: None
+        self, source: Source, generator: torch.Generator, progress: float, start_value: None
     ) -> Tensor:
-        """Centres (k, feature) that K-means finds in the mean features of all samples."""
-        feature, log_p = map_batches(self, source, self._means)
-        label, k = self.kmeans(feature.numpy(), generator), self.n_clusters
-        if self.config.match_prototypes:
-            label = consensus.relabel_to_match(label, log_p.argmax(1).numpy(), k)
-        return cluster_means(feature, torch.from_numpy(label), k, empty=0.0).to(self.prior.device)
+        """Return the k-means centroids (k, feature_dim) of the mean features of all samples."""
 
-    def _means(self, batch: Batch) -> tuple[Tensor, Tensor]:
-        codes = self.network.encode(batch.views)
-        return torch.stack(codes.h).mean(0), base.log_mean(codes.logits, None)
+        def means(batch: Batch) -> tuple[Tensor, Tensor]:
+            outputs = self.network.encode(batch.views)
+            return torch.stack(outputs.h).mean(0), log_mean(outputs.logits, None)
+
+        features, log_p = map_batches(self, source, means)
+        labels = self.kmeans(features.numpy(), generator)
+        if self.config.match_prototypes:
+            labels = relabel_to_match(labels, log_p.argmax(1).numpy(), self.n_clusters)
+        centers = cluster_means(features, torch.from_numpy(labels), self.n_clusters, empty=0.0)
+        return centers.to(self.prior.device)
 
     def contrast(self, batch: Batch, progress: float, prototypes: Tensor) -> Losses:
-        """Labels follow the transport and agree between views; sure samples are contrasted less."""
+        """Return the terms of labels, the contrast of features, and the reconstruction.
+
+        The labels of a view follow its transport T to the prototypes, and agree between views. The contrast
+        of features weighs a sample by 1 - max T.
+        """
         c = self.config
-        codes, x_hat = self.network(batch.views)
-        p = [x.softmax(1) for x in codes.logits]
-        shares = [self.transport(h, prototypes) for h in codes.h]
-        losses = base.label_agreement(p, c.temperature, c.balance_weight)
-        losses["semantic"] = sum_of(self._follow(*pair) for pair in zip(p, shares, strict=True))
+        outputs, x_hat = self.network(batch.views)
+        p = [x.softmax(1) for x in outputs.logits]
+        transports = [self.transport(h, prototypes) for h in outputs.h]
+        losses = label_agreement(p, c.temperature, c.cluster_entropy_weight)
+        losses["semantic"] = sum_of(_semantic_loss(*pair) for pair in zip(p, transports, strict=True))
         losses = {name: c.semantic_weight * value for name, value in losses.items()}
-        doubts = [1 - share.max(1).values for share in shares]
-        pairs = list(combinations(zip(codes.h, doubts, strict=True), 2))
+        weights = [1 - t.max(1).values for t in transports]
+        pairs = list(combinations(zip(outputs.h, weights, strict=True), 2))
         if pairs:
             losses["feature"] = c.feature_weight * sum_of(
-                paired_contrast(a, b, temperature=c.temperature, weight=torch.cat([i, j]))
+                paired_contrast(a, b, temperature=c.temperature, anchor_weight=torch.cat([i, j]))
                 for (a, i), (b, j) in pairs
             )
-        return losses | base.reconstruction(batch, x_hat)
+        return losses | reconstruction(batch, x_hat)
 
     @torch.no_grad()
     def transport(self, h: Tensor, prototypes: Tensor) -> Tensor:
-        """How samples are split over the prototypes (n, k) if each of these gets the same mass."""
-        likeness = h @ prototypes.T
-        return (
-            solve(likeness, epsilon=self.config.epsilon, prior_strength=math.inf)
-            .row_probabilities(likeness)
-            .to(h)
-        )
+        """Return the probabilities T (n, k) of the balanced transport of samples to prototypes."""
+        similarity = h @ prototypes.T
+        plan = solve(similarity, epsilon=self.config.epsilon, prior_strength=math.inf)
+        return plan.row_probabilities(similarity).to(h)
 
-    def _follow(self, p: Tensor, share: Tensor) -> Tensor:
-        known: Tensor = torch.special.xlogy(share, share)
-        if self.config.semantic_loss == "product":
-            return (known - share * p).mean()
-        return (known - share * p.clamp_min(1e-8).log()).sum(1).mean()
+
+def _semantic_loss(p: Tensor, t: Tensor) -> Tensor:
+    """Return the mean of T log T - T P over all entries, as in the released code."""
+    entropy: Tensor = torch.special.xlogy(t, t)
+    return (entropy - t * p).mean()

@@ -1,4 +1,4 @@
-"""DSIMVC: missing views are filled in, and filled-in samples count only as far as they do no harm."""
+"""DSIMVC (ICML 2022): missing views are imputed, and a network learns how much imputed samples count."""
 
 from collections.abc import Iterator
 from itertools import combinations
@@ -10,143 +10,199 @@ from torch.func import functional_call
 from torch.nn import functional
 
 from protocol_mvc.data.batches import Batch, Source
-from protocol_mvc.losses.pairwise import spectral_contrast
-from protocol_mvc.methods import base
-from protocol_mvc.methods.base import sum_of
-from protocol_mvc.methods.imputation import impute_from_donors, nearest_donors
-from protocol_mvc.nn.autoencoder import mlp
-from protocol_mvc.nn.network import CodeNetwork, Codes, SharedHeads
+from protocol_mvc.losses.contrastive import spectral_contrast
+from protocol_mvc.methods.autoencoder import (
+    AutoencoderConfig,
+    LabelMethod,
+    label_agreement,
+    shared_heads_network,
+)
+from protocol_mvc.methods.base import map_batches, reconstruction, sum_of
+from protocol_mvc.nn.layers import mlp
+from protocol_mvc.nn.network import ViewOutputs
 from protocol_mvc.training.stage import SKIP, Losses, Optimizer, Sampling, Signal, Stage
 from protocol_mvc.utils.config import NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
 
+NO_DONOR = -1
+CHUNK = 1024  # rows compared at once
 
-class DsimvcConfig(base.AutoencoderConfig):
-    """Every choice of DSIMVC; the defaults are the published values."""
 
-    reconstruct_length: NonNegativeInt = 100  #: epochs
-    helper_reconstruct_length: NonNegativeInt = 200  #: epochs of the network that finds neighbours
-    helper_contrast_length: NonNegativeInt = 100
-    iterations: NonNegativeInt = 200  #: steps of the main training
-    temperature: PositiveFloat = 1.0  #: of the contrast of labels
-    balance_weight: NonNegativeFloat = 1.0  #: of the wish for clusters of one size
-    weigher: PositiveInt = 100  #: hidden layer of the network that weighs samples
-    virtual_rate: PositiveFloat = 1e-3  #: of the step that is only tried
-    neighbours: PositiveInt = 3  #: samples that a missing view is filled in from
-    rescale_incomplete: bool = False  #: features of filled-in samples count as others do, not 1 / n of it
-    dynamic_imputation: bool = False  #: neighbours by the present features, found anew in every step
+class DsimvcConfig(AutoencoderConfig):
+    """Hyper-parameters of DSIMVC; the defaults are the published values."""
+
+    n_epochs_reconstruct: NonNegativeInt = 100  #: epochs of reconstruction
+    n_epochs_imputer_reconstruct: NonNegativeInt = 200  #: the same of the network that finds donors
+    n_epochs_imputer_contrast: NonNegativeInt = 100  #: epochs of contrast of that network
+    n_steps: NonNegativeInt = 200  #: steps of the main training
+    temperature: PositiveFloat = 1.0  #: temperature of the contrast of labels
+    cluster_entropy_weight: NonNegativeFloat = 1.0  #: weight of the term that favours clusters of equal size
+    weight_net_dim: PositiveInt = 100  #: hidden layer of the network that weighs imputed samples
+    inner_lr: PositiveFloat = 1e-3  #: learning rate of the inner step of the bilevel optimization
+    n_neighbors: PositiveInt = 3  #: samples from which a missing view is imputed
 
 
 PRESETS = {"default": DsimvcConfig()}
 
 
-class Dsimvc(base.LabelMethod):
+class Dsimvc(LabelMethod):
     """Deep safe incomplete multi-view clustering."""
 
     incomplete = True
 
     def __init__(self, config: DsimvcConfig, dims: list[int], n_clusters: int) -> None:
-        between = (config.latent,)
-        super().__init__(config, dims, n_clusters, between=between, unit=False)
-        widths = (config.hidden, config.latent, config.feature)
-        self.helper = SharedHeads(dims, n_clusters, widths, between=between)  # finds neighbours
-        self.weigher = nn.Sequential(mlp([n_clusters, config.weigher, 1]), nn.Sigmoid())  # weighs samples
+        hidden = (config.latent_dim,)
+        super().__init__(config, dims, n_clusters, head_hidden_dims=hidden, normalize=False)
+        self.imputer = shared_heads_network(config, dims, n_clusters, head_hidden_dims=hidden)
+        self.weight_net = nn.Sequential(mlp([n_clusters, config.weight_net_dim, 1]), nn.Sigmoid())
 
-    def forward(self, views: list[Tensor]) -> Codes:
-        """Features and logits, as a function of the weights."""
+    def forward(self, views: list[Tensor]) -> ViewOutputs:
+        """Return the outputs of each view; `functional_call` needs this to replace the weights."""
         return self.network.encode(views)
 
     def stages(self) -> list[Stage]:
-        """Reconstruct, find neighbours if there are gaps, and train on complete and filled-in samples."""
+        """Return the stages: reconstruct, train the imputer if views are missing, and the main training."""
         c = self.config
-        adam, kept = Optimizer(c.rate), Optimizer(c.rate, reset="never")
+        adam, kept = Optimizer(c.lr), Optimizer(c.lr, reset="never")
         skip = lambda source, generator: SKIP if source.views.is_complete else None
-        helper = Stage("helper reconstruct", c.helper_reconstruct_length, self.help_reconstruct, adam)
-        contrast = Stage("helper contrast", c.helper_contrast_length, self.help_agree, kept)
-        safe = Stage("safe", c.iterations, self.safe, adam, Sampling(max_steps=1))
+        impute = Stage("imputer reconstruct", c.n_epochs_imputer_reconstruct, self.imputer_reconstruct, adam)
+        contrast = Stage("imputer contrast", c.n_epochs_imputer_contrast, self.imputer_contrast, kept)
+        safe = Stage("safe", c.n_steps, self.safe, adam, Sampling(max_steps=1))
         return [
-            self.first_stage()._replace(on_start=_check),
-            helper._replace(on_start=skip),
-            contrast._replace(on_start=skip, on_epoch_start=self.complete),
+            self.reconstruction_stage()._replace(on_start=_require_complete_samples),
+            impute._replace(on_start=skip),
+            contrast._replace(on_start=skip, on_epoch_start=self.complete_batches),
             safe._replace(on_start=self.find_donors, on_epoch_start=self.draw),
             self.last_stage(),
         ]
 
-    def help_reconstruct(self, batch: Batch, progress: float, context: None) -> Losses:
-        """The autoencoders of the helper."""
-        return base.reconstruction(batch, self.helper.reconstruct(batch.views))
+    def imputer_reconstruct(self, batch: Batch, progress: float, context: None) -> Losses:
+        """Return the reconstruction error of the imputer."""
+        return reconstruction(batch, self.imputer.reconstruct(batch.views))
 
-    def complete(self, source: Source, generator: torch.Generator, *_: Any) -> Iterator[Batch]:
-        """Samples that have all views."""
+    def complete_batches(self, source: Source, generator: torch.Generator, *_: Any) -> Iterator[Batch]:
+        """Return endless batches of samples that have all views."""
         return source.cycle(_is_complete(source).nonzero()[:, 0], generator)
 
-    def help_agree(self, batch: Batch, progress: float, complete: Iterator[Batch]) -> Losses:
-        """The views of complete samples agree, for the helper."""
-        return self._agree(self.helper.encode(next(complete).views))
+    def imputer_contrast(self, batch: Batch, progress: float, complete: Iterator[Batch]) -> Losses:
+        """Return the agreement of the imputer's views on complete samples."""
+        return self.agreement(self.imputer.encode(next(complete).views))
 
-    def _agree(self, codes: Codes, weight: Tensor | None = None) -> Losses:
-        """Spectral contrast of the features, of each sample by its weight, and agreement of the labels."""
-        c, n = self.config, len(codes.z[0])
-        parts = [spectral_contrast(a, b) for a, b in combinations(codes.h, 2)]
+    def agreement(self, outputs: ViewOutputs, weight: Tensor | None = None) -> Losses:
+        """Return the spectral contrast of features and the agreement of labels between all pairs of views.
+
+        Args:
+            outputs: outputs of each view.
+            weight: weight (n,) of each sample in the contrast; their sum is scaled to one, as in the released
+                code, so that this contrast is 1 / n of that without weights.
+        """
+        c = self.config
+        terms = [spectral_contrast(a, b) for a, b in combinations(outputs.h, 2)]
         if weight is not None:
             share = weight / weight.sum().clamp_min(torch.finfo(weight.dtype).tiny)
-            parts = [share * part * (n if c.rescale_incomplete else 1) for part in parts]
-        p, chosen = [x.softmax(1) for x in codes.logits], (c.temperature, c.balance_weight)
-        label = base.label_agreement(p, *chosen, own_negatives=True)
-        return {"feature": sum_of(x.sum() for x in parts)} | label
+            terms = [share * term for term in terms]
+        p = [x.softmax(1) for x in outputs.logits]
+        labels = label_agreement(p, c.temperature, c.cluster_entropy_weight, own_negatives=True)
+        return {"feature": sum_of(x.sum() for x in terms)} | labels
 
     def find_donors(self, source: Source, generator: torch.Generator) -> Tensor | Signal | None:
-        """Who gives each missing view; nothing where all are there, and no training of a single view."""
+        """Return the donors of missing views; None if there are none, SKIP if there is a single view."""
         if source.views.is_complete:
             return None if self.n_views > 1 else SKIP
-        return self._donors(source, self.helper)
-
-    def _donors(self, source: Source, network: CodeNetwork) -> Tensor:
-        h = base.map_batches(
-            self, source, lambda batch: map(functional.normalize, network.encode(batch.views).h)
+        features = map_batches(
+            self, source, lambda batch: map(functional.normalize, self.imputer.encode(batch.views).h)
         )
-        return nearest_donors(h, torch.from_numpy(source.views.mask), self.config.neighbours)
+        return nearest_donors(features, torch.from_numpy(source.views.mask), self.config.n_neighbors)
 
     def draw(
         self, source: Source, generator: torch.Generator, progress: float, donors: Tensor | None
     ) -> tuple[Batch, Batch | None]:
-        """Complete samples and filled-in ones for one step."""
-        complete = next(self.complete(source, generator))
+        """Return a batch of complete samples, and one of imputed samples if views are missing."""
+        complete = next(self.complete_batches(source, generator))
         if donors is None:
             return complete, None
-        if self.config.dynamic_imputation:
-            donors = self._donors(source, self.network)
         incomplete = next(source.cycle((~_is_complete(source)).nonzero()[:, 0], generator))
         return complete, impute_from_donors(source, incomplete, donors)
 
     def safe(self, batch: Batch, progress: float, context: tuple[Batch, Batch | None]) -> Losses:
-        """The complete samples, the filled-in ones by their weights, and how good these weights are."""
-        complete, filled_in = context
-        losses = self._agree(self(complete.views))
-        if filled_in is None:
+        """Return the losses of complete and of weighted imputed samples, and the loss of the weights."""
+        complete, imputed = context
+        losses = self.agreement(self(complete.views))
+        if imputed is None:
             return losses
-        codes = self(filled_in.views)
-        weight = self.weigher(torch.stack([x.softmax(1) for x in codes.logits]).mean(0))[:, 0]
-        tried = sum_of([*losses.values(), *self._agree(codes, weight).values()])
-        others = {f"filled {name}": x for name, x in self._agree(codes, weight.detach()).items()}
-        return losses | others | {"weights": self._judged(tried, complete)}
+        outputs = self(imputed.views)
+        weight = self.weight_net(torch.stack([x.softmax(1) for x in outputs.logits]).mean(0))[:, 0]
+        inner = sum_of([*losses.values(), *self.agreement(outputs, weight).values()])
+        weighted = {f"imputed {name}": x for name, x in self.agreement(outputs, weight.detach()).items()}
+        return losses | weighted | {"weights": self._outer_loss(inner, complete)}
 
-    def _judged(self, tried: Tensor, complete: Batch) -> Tensor:
-        """The loss of complete samples after a step along a loss; only the weigher gets its gradient."""
+    def _outer_loss(self, inner: Tensor, complete: Batch) -> Tensor:
+        """Return the loss of complete samples after one gradient step on the inner loss.
+
+        Only the weight network receives its gradient.
+        """
         names, weights = zip(*self.network.named_parameters(prefix="network"), strict=True)
-        slopes = torch.autograd.grad(tried, weights, create_graph=True, allow_unused=True)
-        rate, used = self.config.virtual_rate, zip(names, weights, slopes, strict=True)
-        moved = {name: x.detach() - rate * slope for name, x, slope in used if slope is not None}
-        after = sum_of(self._agree(functional_call(self, moved, (complete.views,))).values())
-        own = list(self.weigher.parameters())
-        slopes = torch.autograd.grad(after, own, retain_graph=True)
-        pull = sum_of((x * slope).sum() for x, slope in zip(own, slopes, strict=True))
-        return pull + (after - pull).detach()  # the value is that of the loss, the slope is its own
+        slopes = torch.autograd.grad(inner, weights, create_graph=True, allow_unused=True)
+        lr, used = self.config.inner_lr, zip(names, weights, slopes, strict=True)
+        stepped = {name: x.detach() - lr * slope for name, x, slope in used if slope is not None}
+        loss = sum_of(self.agreement(functional_call(self, stepped, (complete.views,))).values())
+        parameters = list(self.weight_net.parameters())
+        slopes = torch.autograd.grad(loss, parameters, retain_graph=True)
+        linear = sum_of((x * slope).sum() for x, slope in zip(parameters, slopes, strict=True))
+        return linear + (loss - linear).detach()  # value of the loss, gradient of the linear term
+
+
+def nearest_donors(features: list[Tensor], mask: Tensor, n_neighbors: int) -> Tensor:
+    """Return the samples from which each missing view is imputed.
+
+    A sample that lacks a view gets the `n_neighbors` most similar samples in the first view that it has, and
+    the most similar one in each further view that it has, among the samples that have both views.
+
+    Args:
+        features: features (n, d) of each view, compared by their inner products.
+        mask: (n, V), True where the sample has the view.
+        n_neighbors: donors by the first view.
+
+    Returns:
+        Row numbers (n, V, n_neighbors + V - 2), filled up with `NO_DONOR`.
+    """
+    n, n_views = mask.shape
+    donors = torch.full((n, n_views, n_neighbors + max(n_views - 2, 0)), NO_DONOR)
+    rank = mask.cumsum(1) - 1  # number of the view among those that the sample has
+    for missing in range(n_views):
+        for present in range(n_views):
+            candidates = (mask[:, missing] & mask[:, present]).nonzero()[:, 0]
+            rows = (~mask[:, missing] & mask[:, present]).nonzero()[:, 0]
+            if len(candidates) == 0 or len(rows) == 0:
+                continue
+            found = candidates[_most_similar(features[present], rows, candidates, n_neighbors)]
+            first = rank[rows, present] == 0
+            donors[rows[first], missing, : found.shape[1]] = found[first]
+            donors[rows[~first], missing, n_neighbors - 1 + rank[rows[~first], present]] = found[~first, 0]
+    return donors
+
+
+def _most_similar(x: Tensor, rows: Tensor, candidates: Tensor, count: int) -> Tensor:
+    """Return positions among the candidates (len(rows), at most count), the most similar first."""
+    chunks = (x[part] @ x[candidates].T for part in rows.split(CHUNK))
+    return torch.cat([similarity.topk(min(count, len(candidates)), dim=1).indices for similarity in chunks])
+
+
+def impute_from_donors(source: Source, batch: Batch, donors: Tensor) -> Batch:
+    """Return the batch with missing views replaced by the mean of their donors (n, V, m)."""
+    views = []
+    for v, x in enumerate(batch.views):
+        own = donors[batch.rows, v]
+        exists = (own != NO_DONOR).to(x)[:, :, None]
+        values = source.take(own.clamp_min(0).flatten()).views[v].unflatten(0, own.shape)
+        mean = (values * exists).sum(1) / exists.sum(1).clamp_min(1)
+        views.append(x if batch.present is None else torch.where(batch.present[:, [v]], x, mean))
+    return Batch(views, batch.rows, None)
 
 
 def _is_complete(source: Source) -> Tensor:
     return torch.from_numpy(source.views.mask).all(1)
 
 
-def _check(source: Source, generator: torch.Generator) -> None:
+def _require_complete_samples(source: Source, generator: torch.Generator) -> None:
     if not _is_complete(source).any():
-        raise ValueError("DSIMVC learns from samples that have all views, but there is none: use PROTOCOL.")
+        raise ValueError("DSIMVC needs some samples that have all views, but there are none: use PROTOCOL.")

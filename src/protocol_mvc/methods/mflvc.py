@@ -1,4 +1,4 @@
-"""MFLVC: multi-level feature learning, contrast of features and of labels, then K-means as a teacher."""
+"""MFLVC (CVPR 2022): multi-level features, contrast of features and of labels, then k-means as teacher."""
 
 from itertools import combinations
 
@@ -10,68 +10,68 @@ from torch.nn import functional
 
 from protocol_mvc.data.batches import Batch, Source
 from protocol_mvc.losses.contrastive import paired_contrast
-from protocol_mvc.methods import base
-from protocol_mvc.methods.base import map_batches, sum_of
-from protocol_mvc.partition import consensus
+from protocol_mvc.methods.autoencoder import AutoencoderConfig, LabelMethod, label_agreement
+from protocol_mvc.methods.base import infer_all, map_batches, reconstruction, sum_of
+from protocol_mvc.partition.consensus import relabel_to_match
 from protocol_mvc.training.stage import Losses, Optimizer, Sampling, Stage
 from protocol_mvc.utils.config import NonNegativeFloat, NonNegativeInt, PositiveFloat
 
 
-class MflvcConfig(base.AutoencoderConfig):
-    """Every choice of MFLVC; the defaults are the published values."""
+class MflvcConfig(AutoencoderConfig):
+    """Hyper-parameters of MFLVC; the defaults are the published values."""
 
-    contrast_length: NonNegativeInt = 50  #: epochs
-    match_length: NonNegativeInt = 50  #: steps on all samples, each with labels matched anew
-    temperature_feature: PositiveFloat = 0.5
-    temperature_label: PositiveFloat = 1.0
-    balance_weight: NonNegativeFloat = 1.0  #: of the wish for clusters of one size
-    double_softmax: bool = True  #: the K-means labels are learned by softmax(softmax(logits)), as released
+    n_epochs_contrast: NonNegativeInt = 50  #: epochs of contrast
+    n_steps_match: NonNegativeInt = 50  #: steps on all samples, each with the k-means labels matched again
+    temperature_feature: PositiveFloat = 0.5  #: temperature of the contrast of features
+    temperature_label: PositiveFloat = 1.0  #: temperature of the contrast of labels
+    cluster_entropy_weight: NonNegativeFloat = 1.0  #: weight of the term that favours clusters of equal size
+    double_softmax: bool = True  #: learn the k-means labels by softmax(softmax(logits)), as the released code
 
 
 PRESETS = {"default": MflvcConfig()}
 
 
-class Mflvc(base.LabelMethod):
-    """Features and labels of every view in spaces of their own, on top of its codes."""
+class Mflvc(LabelMethod):
+    """Multi-level feature learning: features and labels of every view in spaces of their own."""
 
     def stages(self) -> list[Stage]:
-        """Reconstruct, contrast, and learn what K-means finds in the features; one Adam for all."""
+        """Return the stages: reconstruct, contrast, learn the k-means labels; Adam is never reset."""
         c = self.config
-        adam = Optimizer(c.rate, reset="never")
-        match = Stage("match", c.match_length, self.learn, adam, Sampling(full_batch=True))
+        adam = Optimizer(c.lr, reset="never")
+        match = Stage("match", c.n_steps_match, self.match, adam, Sampling(full_batch=True))
         return [
-            self.first_stage(),
-            Stage("contrast", c.contrast_length, self.contrast, adam),
-            match._replace(on_start=self.group, on_epoch_start=self.match),
+            self.reconstruction_stage(),
+            Stage("contrast", c.n_epochs_contrast, self.contrast, adam),
+            match._replace(on_start=self.kmeans_labels, on_epoch_start=self.matched_labels),
             self.last_stage(),
         ]
 
     def contrast(self, batch: Batch, progress: float, context: None) -> Losses:
-        """Every pair of views agrees on features and labels, beside the reconstruction."""
+        """Return the contrast of features and of labels of all pairs of views, and the reconstruction."""
         c = self.config
-        codes, x_hat = self.network(batch.views)
-        p, pairs = [x.softmax(1) for x in codes.logits], list(combinations(codes.h, 2))
-        losses = base.label_agreement(p, c.temperature_label, c.balance_weight)
+        outputs, x_hat = self.network(batch.views)
+        p, pairs = [x.softmax(1) for x in outputs.logits], list(combinations(outputs.h, 2))
+        losses = label_agreement(p, c.temperature_label, c.cluster_entropy_weight)
         if pairs:
             losses["feature"] = sum_of(paired_contrast(*h, temperature=c.temperature_feature) for h in pairs)
-        return losses | base.reconstruction(batch, x_hat)
+        return losses | reconstruction(batch, x_hat)
 
-    def group(self, source: Source, generator: torch.Generator) -> Tensor:
-        """K-means of the features of each view, columns scaled to [0, 1]: (n, V), found once."""
-        features = np.split(base.infer_all(self, source).embedding.numpy(), self.n_views, axis=1)
+    def kmeans_labels(self, source: Source, generator: torch.Generator) -> Tensor:
+        """Return the k-means labels (n, V) of the features of each view, with columns scaled to [0, 1]."""
+        features = np.split(infer_all(self, source).embedding.numpy(), self.n_views, axis=1)
         found = [self.kmeans(minmax_scale(h), generator) for h in features]
         return torch.from_numpy(np.stack(found, axis=1))
 
-    def match(self, source: Source, generator: torch.Generator, progress: float, groups: Tensor) -> Tensor:
-        """The groups under the names, one for each, that agree most with the label head: (n, V)."""
+    def matched_labels(
+        self, source: Source, generator: torch.Generator, progress: float, labels: Tensor
+    ) -> Tensor:
+        """Return the k-means labels (n, V), renumbered to agree best with the predictions of each view."""
         logits = map_batches(self, source, lambda batch: self.network.encode(batch.views).logits)
-        named = zip(groups.numpy().T, (x.argmax(1).numpy() for x in logits), strict=True)
-        return torch.from_numpy(
-            np.stack([consensus.relabel_to_match(*pair, self.n_clusters) for pair in named], 1)
-        )
+        pairs = zip(labels.numpy().T, (x.argmax(1).numpy() for x in logits), strict=True)
+        return torch.from_numpy(np.stack([relabel_to_match(*pair, self.n_clusters) for pair in pairs], 1))
 
-    def learn(self, batch: Batch, progress: float, labels: Tensor) -> Losses:
-        """The label head learns the matched groups."""
+    def match(self, batch: Batch, progress: float, labels: Tensor) -> Losses:
+        """Return the cross-entropy of the predictions of each view with the matched k-means labels."""
         logits = self.network.encode(batch.views).logits
         if self.config.double_softmax:
             logits = [x.softmax(1) for x in logits]

@@ -1,10 +1,10 @@
-"""SiMVC: views are fused by trainable weights and clustered by divergences, without any alignment."""
+"""SiMVC (CVPR 2021): views are fused by trainable weights and clustered by DDC, without alignment."""
 
 from protocol_mvc.methods.ddc import DEEP, DdcConfig, DdcMethod
 
 
 class SimvcConfig(DdcConfig):
-    """Every choice of SiMVC; the defaults are the published values."""
+    """Hyper-parameters of SiMVC; the defaults are the published values."""
 
 
 PRESETS = {"default": SimvcConfig(), "deepmvc": SimvcConfig(**DEEP)}

@@ -1,1 +1,1 @@
-"""Networks: from the views of a batch to features, consensus and predictions."""
+"""Neural networks: layers, attention over samples, heads, and the networks of the methods."""

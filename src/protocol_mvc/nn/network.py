@@ -1,49 +1,44 @@
-"""Networks in which every view is encoded once, and everything else follows from the codes."""
+"""Networks of the methods: every view is encoded once, and the heads and the consensus use its code.
+
+Letters as in the paper: Z latent code, S structure-aware features, H projection, U consensus, G attention.
+"""
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple, cast
+from typing import Literal, NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from protocol_mvc.nn.autoencoder import Autoencoder, mlp
-from protocol_mvc.nn.fusion import Consensus, SampleAttention
+from protocol_mvc.nn.fusion import Consensus, SampleAttention, WeightedMean
 from protocol_mvc.nn.heads import CosineClassifier
+from protocol_mvc.nn.layers import Autoencoder, BatchNorm, HeLinear, batch_norm_mlp, he_relu_mlp, mlp
+
+HEAD_DIM = 100  # width of the hidden layer of DDC's clustering head
 
 
-class Widths(NamedTuple):
-    """Sizes of the layers."""
+class ViewOutputs(NamedTuple):
+    """Outputs of each view; those of a sample do not depend on the rest of its batch."""
 
-    hidden: tuple[int, ...]  # of the encoders, between input and latent
-    latent: int  # of the codes Z^v, the S^v and the consensus U
-    feature: int  # of the high-level features H^v
-    feedforward: int  # inside the attention block
-    attention: int | None  # of its queries, keys and values; None is that of all codes side by side
+    z: list[Tensor]  #: latent codes Z^v (n, latent_dim)
+    h: list[Tensor]  #: projections H^v (n, projection_dim), in most networks with rows of unit norm
+    logits: list[Tensor]  #: logits of the clusters (n, k); empty for networks without a classifier
 
 
-class Codes(NamedTuple):
-    """What is known of a sample without looking at the rest of its batch."""
+class ConsensusOutputs(NamedTuple):
+    """Outputs of the consensus of all views; those of a sample depend on its batch."""
 
-    z: list[Tensor]  # latent codes Z^v (n, latent)
-    h: list[Tensor]  # high-level features H^v (n, feature), unit rows
-    logits: list[Tensor]  # h(Z^v), (n, k)
-
-
-class Fused(NamedTuple):
-    """What the samples of a batch say together."""
-
-    g: Tensor  # attention between samples (n, n)
-    s: list[Tensor]  # structure-aware features S^v (n, latent)
-    u: Tensor  # consensus, projected to unit rows (n, feature)
-    logits: Tensor  # h(U), (n, k)
+    g: Tensor  #: attention G between samples (n, n)
+    s: list[Tensor]  #: structure-aware features S^v (n, latent_dim)
+    u: Tensor  #: projected consensus U (n, projection_dim), rows of unit norm
+    logits: Tensor  #: logits of the clusters (n, k)
 
 
-class Pair(NamedTuple):
-    """One view beside the consensus, for the samples of a batch that have the view."""
+class ViewConsensusPair(NamedTuple):
+    """Outputs of one view and of the consensus, for the samples that have the view."""
 
     view: int
-    rows: Tensor | slice  # which samples
+    rows: Tensor | slice  #: indices of these samples in the batch
     z: Tensor
     s: Tensor
     h: Tensor
@@ -53,8 +48,21 @@ class Pair(NamedTuple):
     consensus_logits: Tensor
 
 
-def rows_of(present: Tensor | None, n_views: int) -> Iterator[tuple[int, Tensor | slice]]:
-    """Each view with the rows that have it; a view that no row has is left out."""
+class ClusterOutputs(NamedTuple):
+    """Outputs of `FusionNetwork`; in training, batch normalization makes them depend on the batch."""
+
+    views: ViewOutputs  #: h are the codes z with rows of unit norm; there are no logits of a view
+    hidden: Tensor  #: hidden features (n, HEAD_DIM) of the fused views
+    logits: Tensor  #: logits of the clusters (n, k)
+
+
+def present_rows(present: Tensor | None, n_views: int) -> Iterator[tuple[int, Tensor | slice]]:
+    """Yield each view with the rows that have it; views that no row has are left out.
+
+    Args:
+        present: whether a sample has a view (n, n_views); None if all samples have all views.
+        n_views: number of views.
+    """
     for v in range(n_views):
         if present is None:
             yield v, slice(None)
@@ -62,112 +70,184 @@ def rows_of(present: Tensor | None, n_views: int) -> Iterator[tuple[int, Tensor 
             yield v, present[:, v].nonzero()[:, 0]
 
 
-def pairs(codes: Codes, fused: Fused, present: Tensor | None) -> Iterator[Pair]:
-    """The views that the batch has, each beside the consensus."""
-    for v, rows in rows_of(present, len(codes.z)):
-        g = fused.g[rows][:, rows]
-        own = (codes.z[v][rows], fused.s[v][rows], codes.h[v][rows])
-        yield Pair(v, rows, *own, fused.u[rows], g, codes.logits[v][rows], fused.logits[rows])
+def view_consensus_pairs(
+    views: ViewOutputs, consensus: ConsensusOutputs, present: Tensor | None
+) -> Iterator[ViewConsensusPair]:
+    """Yield the outputs of each view and of the consensus for the samples that have the view."""
+    for v, rows in present_rows(present, len(views.z)):
+        g = consensus.g[rows][:, rows]
+        own = (views.z[v][rows], consensus.s[v][rows], views.h[v][rows])
+        logits = (views.logits[v][rows], consensus.logits[rows])
+        yield ViewConsensusPair(v, rows, *own, consensus.u[rows], g, *logits)
 
 
-class CodeNetwork(nn.Module):
-    """One autoencoder per view; a subclass says in `codes` what is made of the latent codes."""
+class MultiViewAutoencoder(nn.Module):
+    """One autoencoder per view; a subclass computes projections and logits in `view_outputs`.
 
-    def __init__(self, dims: list[int], hidden: Sequence[int], latent: int) -> None:
-        """Make the autoencoders of views of the given dimensions."""
+    Args:
+        dims: number of features of each view.
+        hidden_dims: widths of the encoder layers between input and latent code.
+        latent_dim: dimension of the codes Z^v.
+    """
+
+    def __init__(self, dims: list[int], hidden_dims: Sequence[int], latent_dim: int) -> None:
         super().__init__()
-        self.autoencoders = nn.ModuleList(Autoencoder(d, hidden, latent) for d in dims)
+        self.autoencoders = nn.ModuleList(Autoencoder(d, hidden_dims, latent_dim) for d in dims)
 
     def reconstruct(self, views: list[Tensor]) -> list[Tensor]:
-        """The reconstruction of every view."""
+        """Return the reconstruction (n, D_v) of each view (n, D_v)."""
         return [f(x)[1] for f, x in zip(self.autoencoders, views, strict=True)]
 
-    def forward(self, views: list[Tensor]) -> tuple[Codes, list[Tensor]]:
-        """Codes and reconstructions from one pass through the autoencoders."""
+    def forward(self, views: list[Tensor]) -> tuple[ViewOutputs, list[Tensor]]:
+        """Return the outputs and the reconstruction of each view (n, D_v)."""
         pairs = [f(x) for f, x in zip(self.autoencoders, views, strict=True)]
-        return self.codes([z for z, _ in pairs]), [x_hat for _, x_hat in pairs]
+        return self.view_outputs([z for z, _ in pairs]), [x_hat for _, x_hat in pairs]
 
-    def encode(self, views: list[Tensor]) -> Codes:
-        """Codes alone, for prediction."""
+    def encode(self, views: list[Tensor]) -> ViewOutputs:
+        """Return the outputs of each view (n, D_v) without decoding."""
         encoders = [cast(Autoencoder, part).encoder for part in self.autoencoders]
-        return self.codes([f(x) for f, x in zip(encoders, views, strict=True)])
+        return self.view_outputs([f(x) for f, x in zip(encoders, views, strict=True)])
 
-    def codes(self, z: list[Tensor]) -> Codes:
-        """Features and logits of every view from its latent codes."""
+    def view_outputs(self, z: list[Tensor]) -> ViewOutputs:
+        """Return projections and logits of each view from its latent codes (n, latent_dim)."""
         raise NotImplementedError
 
 
-class SharedHeads(CodeNetwork):
-    """A feature head and a label head on Z^v, shared by all views, with layers between; `unit` norms H^v."""
+class SharedHeadsNetwork(MultiViewAutoencoder):
+    """Autoencoders with one projection head and one classifier on Z^v, both shared by all views.
+
+    Args:
+        dims: number of features of each view.
+        n_clusters: outputs of the classifier.
+        hidden_dims: widths of the encoder layers between input and latent code.
+        latent_dim: dimension of Z^v.
+        feature_dim: dimension of H^v.
+        head_hidden_dims: widths of hidden layers in both heads.
+        normalize: whether the rows of H^v have unit norm.
+    """
 
     def __init__(
         self,
         dims: list[int],
         n_clusters: int,
-        widths: tuple[Sequence[int], int, int],  # hidden layers of the encoders, width of Z^v and of H^v
         *,
-        between: Sequence[int] = (),
-        unit: bool = True,
+        hidden_dims: Sequence[int],
+        latent_dim: int,
+        feature_dim: int,
+        head_hidden_dims: Sequence[int] = (),
+        normalize: bool = True,
     ) -> None:
-        hidden, latent, feature = widths
-        super().__init__(dims, hidden, latent)
-        self.project = mlp([latent, *between, feature])
-        self.classifier = mlp([latent, *between, n_clusters])
-        self.unit = unit
+        super().__init__(dims, hidden_dims, latent_dim)
+        self.project = mlp([latent_dim, *head_hidden_dims, feature_dim])
+        self.classifier = mlp([latent_dim, *head_hidden_dims, n_clusters])
+        self.normalize = normalize
 
-    def codes(self, z: list[Tensor]) -> Codes:
-        """Features and logits."""
-        h = [functional.normalize(self.project(x)) if self.unit else self.project(x) for x in z]
-        return Codes(z, h, [self.classifier(x) for x in z])
+    def view_outputs(self, z: list[Tensor]) -> ViewOutputs:
+        """Return projections and logits of each view."""
+        h = [functional.normalize(self.project(x)) if self.normalize else self.project(x) for x in z]
+        return ViewOutputs(z, h, [self.classifier(x) for x in z])
 
 
-class MultiViewNetwork(CodeNetwork):
-    """Autoencoders, shared projection, attention over samples, consensus and one cosine classifier."""
+class MultiViewNetwork(MultiViewAutoencoder):
+    """Network of PROTOCOL: autoencoders, shared projection, attention, consensus and a cosine classifier.
+
+    Args:
+        dims: number of features of each view.
+        n_clusters: outputs of the classifier.
+        hidden_dims: widths of the encoder layers between input and latent code.
+        latent_dim: dimension of Z^v, S^v and the consensus before its projection.
+        projection_dim: dimension of H^v and U.
+        dim_feedforward: hidden dimension of the attention block.
+        attention_dim: dimension of queries, keys and values; None is that of all Z^v together.
+        dropout: dropout probability of the attention block.
+        logit_scale: factor of the classifier's cosines.
+        classifier_input: what the classifier is applied to, "projection" (H^v, U) or "latent" (Z^v and the
+            consensus before its projection, as in the paper).
+    """
 
     def __init__(
         self,
         dims: list[int],
         n_clusters: int,
-        widths: Widths,
         *,
+        hidden_dims: Sequence[int],
+        latent_dim: int,
+        projection_dim: int,
+        dim_feedforward: int,
+        attention_dim: int | None,
         dropout: float,
-        scale: float,
-        classify_latent: bool,
+        logit_scale: float,
+        classifier_input: Literal["projection", "latent"],
     ) -> None:
-        """Make the parts for views of the given dimensions.
+        super().__init__(dims, hidden_dims, latent_dim)
+        self.project = nn.Linear(latent_dim, projection_dim)
+        self.project_consensus = nn.Linear(latent_dim, projection_dim)
+        self.attention = SampleAttention(latent_dim * len(dims), dim_feedforward, dropout, attention_dim)
+        self.consensus = Consensus(len(dims), latent_dim)
+        self.classify_latent = classifier_input == "latent"
+        width = latent_dim if self.classify_latent else projection_dim
+        self.classifier = CosineClassifier(width, n_clusters, logit_scale)
 
-        Args:
-            dims: features of each view.
-            n_clusters: outputs of the classifier.
-            widths: sizes of the layers.
-            dropout: of the attention block.
-            scale: of the cosine logits.
-            classify_latent: whether the classifier sees Z^v and U (the paper) or their projections H^v.
-        """
-        super().__init__(dims, widths.hidden, widths.latent)
-        self.project = nn.Linear(widths.latent, widths.feature)
-        self.project_consensus = nn.Linear(widths.latent, widths.feature)
-        self.attention = SampleAttention(
-            widths.latent * len(dims), widths.feedforward, dropout, widths.attention
-        )
-        self.consensus = Consensus(len(dims), widths.latent)
-        classified = widths.latent if classify_latent else widths.feature
-        self.classifier = CosineClassifier(classified, n_clusters, scale)
-        self.classify_latent = classify_latent
-
-    def fuse(self, z: list[Tensor], present: Tensor | None = None) -> Fused:
-        """Attention over the batch, consensus and its prediction; absent views enter as zeros."""
-        if present is not None:
-            z = [x * here[:, None] for x, here in zip(z, present.T, strict=True)]
-        s, g = self.attention(torch.cat(z, dim=1))
-        pieces = list(s.chunk(len(z), dim=1))
-        consensus = self.consensus(pieces, present)
-        u = functional.normalize(self.project_consensus(consensus))
-        return Fused(g, pieces, u, self.classifier(consensus if self.classify_latent else u))
-
-    def codes(self, z: list[Tensor]) -> Codes:
-        """Projections and cosine logits, of all views at once."""
+    def view_outputs(self, z: list[Tensor]) -> ViewOutputs:
+        """Return projections H^v and cosine logits (Eq. 9) of each view."""
         x = torch.cat(z)
         h = functional.normalize(self.project(x))
         logits = self.classifier(x if self.classify_latent else h)
-        return Codes(z, list(h.chunk(len(z))), list(logits.chunk(len(z))))
+        return ViewOutputs(z, list(h.chunk(len(z))), list(logits.chunk(len(z))))
+
+    def fuse(self, z: list[Tensor], present: Tensor | None = None) -> ConsensusOutputs:
+        """Return attention, consensus and its logits (Eq. 8) for the samples of a batch.
+
+        Args:
+            z: latent codes of each view (n, latent_dim).
+            present: whether a sample has a view (n, n_views); codes of absent views are replaced by zeros.
+        """
+        if present is not None:
+            z = [x * here[:, None] for x, here in zip(z, present.T, strict=True)]
+        attended, g = self.attention(torch.cat(z, dim=1))
+        s = list(attended.chunk(len(z), dim=1))
+        consensus = self.consensus(s, present)
+        u = functional.normalize(self.project_consensus(consensus))
+        return ConsensusOutputs(g, s, u, self.classifier(consensus if self.classify_latent else u))
+
+
+class FusionNetwork(nn.Module):
+    """Network of SiMVC and its successors: encoders, their weighted mean z, and a clustering head on z.
+
+    The hidden features of the head are batch_norm(ReLU(linear(z))); the logits are linear in them.
+
+    Args:
+        dims: number of features of each view.
+        n_clusters: outputs of the head.
+        hidden_dims: widths of the encoder layers between input and code.
+        latent_dim: dimension of the codes.
+        batch_norm: whether the encoders have batch normalization and a linear output; otherwise all layers
+            have He's initialization, and ReLU follows every layer of the encoders.
+    """
+
+    def __init__(
+        self,
+        dims: Sequence[int],
+        n_clusters: int,
+        hidden_dims: Sequence[int],
+        latent_dim: int,
+        *,
+        batch_norm: bool,
+    ) -> None:
+        super().__init__()
+        encoder, linear = (batch_norm_mlp, nn.Linear) if batch_norm else (he_relu_mlp, HeLinear)
+        self.encoders = nn.ModuleList(encoder([dim, *hidden_dims, latent_dim]) for dim in dims)
+        self.fusion = WeightedMean(len(dims))
+        self.head = nn.Sequential(linear(latent_dim, HEAD_DIM), nn.ReLU(), BatchNorm(HEAD_DIM))
+        self.output = linear(HEAD_DIM, n_clusters)
+
+    def encode(self, views: list[Tensor]) -> ViewOutputs:
+        """Return the codes of each view (n, D_v)."""
+        z = [f(x) for f, x in zip(self.encoders, views, strict=True)]
+        return ViewOutputs(z, [functional.normalize(x) for x in z], [])
+
+    def forward(self, views: list[Tensor]) -> ClusterOutputs:
+        """Return the codes of each view, and hidden features and logits of their weighted mean."""
+        outputs = self.encode(views)
+        hidden = self.head(self.fusion(outputs.z))
+        return ClusterOutputs(outputs, hidden, self.output(hidden))

@@ -1,4 +1,4 @@
-"""Networks whose every random number comes from a generator of ours, never from torch's global one."""
+"""Modules whose random numbers come from a given generator instead of torch's global one."""
 
 import math
 from collections.abc import Callable, Iterator
@@ -12,17 +12,25 @@ M = TypeVar("M", bound=nn.Module)
 
 
 def build(make: Callable[[], M], generator: torch.Generator) -> M:
-    """Make a module on the CPU with weights drawn from the generator (the same weights on every device)."""
-    with torch.device("meta"):  # constructors draw random weights; on the meta device they draw nothing
+    """Construct a module on the CPU and draw its weights from a generator.
+
+    Args:
+        make: constructor of the module; it runs on the meta device, so that it draws no random numbers.
+        generator: source of the weights; the same seed gives the same weights on every device.
+
+    Returns:
+        The module, with every parameter and buffer initialized.
+    """
+    with torch.device("meta"):
         module = make()
     module.to_empty(device="cpu")
     for part in module.modules():
-        _initialise(part, generator)
+        _initialize(part, generator)
     return module
 
 
-def _initialise(part: nn.Module, generator: torch.Generator) -> None:
-    """Fill what a part itself owns; weights are uniform in +-1/sqrt(fan in), as torch does it."""
+def _initialize(part: nn.Module, generator: torch.Generator) -> None:
+    """Fill the tensors that a module itself owns; linear layers get the distributions of torch."""
     for tensor in [*part.parameters(recurse=False), *part.buffers(recurse=False)]:
         nn.init.zeros_(tensor)
     if isinstance(part, Seeded):
@@ -39,40 +47,43 @@ def _initialise(part: nn.Module, generator: torch.Generator) -> None:
 
 @contextmanager
 def evaluating(module: nn.Module) -> Iterator[None]:
-    """Without dropout or batch statistics, for a while."""
-    before = module.training
+    """Put a module into evaluation mode within a `with` block, and restore its mode afterwards."""
+    training = module.training
     module.eval()
     try:
         yield
     finally:
-        module.train(before)
+        module.train(training)
 
 
 class Seeded(nn.Module):
-    """A module that draws its own parameters or noise from the generator it is given."""
+    """Base class of modules that draw their parameters, or the seed of their noise, from a generator."""
 
     def draw(self, generator: torch.Generator) -> None:
-        """Take what is needed from the generator."""
+        """Draw the parameters or the seed; called once by `build`."""
         raise NotImplementedError
 
 
 class Dropout(Seeded):
-    """Dropout with noise from its own generator; torch's uses the global one."""
+    """Dropout with its own random generator; `torch.nn.Dropout` uses the global one.
+
+    Args:
+        probability: probability of dropping an entry, rounded to a multiple of 2^-16.
+    """
 
     def __init__(self, probability: float) -> None:
-        """Keep the probability of dropping an entry."""
         super().__init__()
         self.probability = probability
         self.seed = 0
         self.generator: torch.Generator | None = None
 
     def draw(self, generator: torch.Generator) -> None:
-        """Take a seed for the noise."""
+        """Draw the seed of the noise."""
         self.seed = int(torch.randint(2**62, (), generator=generator))
         self.generator = None
 
     def forward(self, x: Tensor) -> Tensor:
-        """Drop entries while training."""
+        """Drop entries of x and scale the others in training; return x unchanged in evaluation."""
         if not self.training or self.probability == 0:
             return x
         if self.generator is None:
@@ -80,8 +91,8 @@ class Dropout(Seeded):
         return x * self._noise(x)
 
     def _noise(self, x: Tensor) -> Tensor:
-        """Zeros, and numbers that keep the mean at one; sixteen random bits an entry are cheap and enough."""
-        four = torch.empty(-(-x.numel() // 4), dtype=torch.int64, device=x.device)
-        bits = four.random_(-(2**63), None, generator=self.generator).view(torch.int16)[: x.numel()]
+        """Return zeros and 1 / (1 - p), of mean one, from 16 random bits per entry."""
+        words = torch.empty(-(-x.numel() // 4), dtype=torch.int64, device=x.device)
+        bits = words.random_(-(2**63), None, generator=self.generator).view(torch.int16)[: x.numel()]
         dropped = round(2**16 * self.probability)
         return (bits.view_as(x) >= dropped - 2**15) * (2**16 / (2**16 - dropped))

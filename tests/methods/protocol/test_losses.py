@@ -12,13 +12,12 @@ from torch.nn import functional
 
 from protocol_mvc.data.batches import Batch
 from protocol_mvc.losses.clustering import soft_cross_entropy
-from protocol_mvc.losses.contrastive import class_contrast, feature_contrast
-from protocol_mvc.losses.rebalanced import class_sensitive_contrast
+from protocol_mvc.losses.contrastive import class_contrast, class_sensitive_contrast, feature_contrast
 from protocol_mvc.methods.base import log_mean, reconstruction, sum_of
 from protocol_mvc.methods.protocol import losses
 from protocol_mvc.methods.protocol.config import DEFAULT
 from protocol_mvc.methods.protocol.losses import Outputs
-from protocol_mvc.nn.network import Codes, Fused
+from protocol_mvc.nn.network import ViewOutputs, ConsensusOutputs
 from protocol_mvc.transport import PotLabels
 
 N, V, K = 7, 3, 4
@@ -31,15 +30,15 @@ seeds = st.integers(0, 1000)
 present_or_not = pytest.mark.parametrize("present", PRESENT, ids=IDS)
 
 
-def example(present: Tensor | None = None, seed: int = 0) -> tuple[Batch, Codes, Fused]:
+def example(present: Tensor | None = None, seed: int = 0) -> tuple[Batch, ViewOutputs, ConsensusOutputs]:
     """A batch of random views, and what a network might say of it."""
     generator = seeded(seed)
     draw = lambda *shape: torch.randn(*shape, generator=generator, dtype=torch.float64)
     each = lambda width: [draw(N, width) for _ in range(V)]
     unit = functional.normalize
     batch = Batch(each(5), torch.arange(N), present)
-    codes = Codes(each(6), [unit(h) for h in each(3)], each(K))
-    return batch, codes, Fused(draw(N, N).softmax(1), each(6), unit(draw(N, 3)), draw(N, K))
+    codes = ViewOutputs(each(6), [unit(h) for h in each(3)], each(K))
+    return batch, codes, ConsensusOutputs(draw(N, N).softmax(1), each(6), unit(draw(N, 3)), draw(N, K))
 
 
 def labels(seed: int = 0) -> PotLabels:
@@ -59,8 +58,8 @@ def spoiled(views: list[Tensor], present: Tensor) -> list[Tensor]:
 
 
 def test_the_mean_and_the_mixed_prediction_by_hand():
-    codes = Codes([], [], [torch.tensor([[0.5, 0.5]]).log(), torch.tensor([[0.1, 0.9]]).log()])
-    fused = Fused(torch.ones(1, 1), [], torch.ones(1, 1), torch.tensor([[0.8, 0.2]]).log())
+    codes = ViewOutputs([], [], [torch.tensor([[0.5, 0.5]]).log(), torch.tensor([[0.1, 0.9]]).log()])
+    fused = ConsensusOutputs(torch.ones(1, 1), [], torch.ones(1, 1), torch.tensor([[0.8, 0.2]]).log())
     both = Batch([], torch.zeros(1, dtype=torch.int64), None)
     first = both._replace(present=torch.tensor([[True, False]]))
     torch.testing.assert_close(log_mean(codes.logits, both.present).exp(), torch.tensor([[0.3, 0.7]]))
@@ -150,7 +149,7 @@ def test_what_an_absent_view_holds_changes_no_loss():
     batch, codes, fused = example(SOME)
     x_hat, t = example(seed=1)[0].views, labels()
     other = batch._replace(views=spoiled(batch.views, SOME))
-    moved = Codes(*(spoiled(part, SOME) for part in codes))
+    moved = ViewOutputs(*(spoiled(part, SOME) for part in codes))
     first = losses.contrastive_losses(LOSSES, EQUAL, Outputs(batch, codes, fused), t) | reconstruction(
         batch, x_hat
     )

@@ -35,7 +35,7 @@ from protocol_mvc.methods.protocol.pseudo_labels import (
     transport,
 )
 from protocol_mvc.nn.heads import cluster_means, log_assignment
-from protocol_mvc.nn.network import MultiViewNetwork, Widths
+from protocol_mvc.nn.network import MultiViewNetwork
 from protocol_mvc.partition.candidates import kmeans, principal_components
 from protocol_mvc.partition.view_matching import group_information, shared_information
 from protocol_mvc.training.stage import SKIP, Losses, Optimizer, Sampling, Signal, Stage
@@ -66,14 +66,7 @@ class Protocol(DeepMethod):
         c, max_samples = config.network, config.schedule.max_samples
         if max_samples is not None and max_samples < n_clusters:
             raise ValueError(f"max_samples must be at least n_clusters ({n_clusters}), got {max_samples}")
-        self.network = MultiViewNetwork(
-            dims,
-            n_clusters,
-            Widths(c.hidden_dims, c.latent_dim, c.projection_dim, c.dim_feedforward, c.attention_dim),
-            dropout=c.dropout,
-            scale=c.logit_scale,
-            classify_latent=c.classifier_input == "latent",
-        )
+        self.network = MultiViewNetwork(dims, n_clusters, **dict(c))
         self.register_buffer("paired", torch.tensor(False))  # whether the views show the same items
         self.register_buffer("centers", torch.empty(n_clusters, len(dims) * c.projection_dim))  # K-means on H
 

@@ -4,15 +4,20 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from protocol_mvc.data.batches import Batch
 from protocol_mvc.losses.clustering import soft_cross_entropy
-from protocol_mvc.losses.contrastive import class_contrast, feature_contrast
-from protocol_mvc.losses.rebalanced import class_sensitive_contrast
-from protocol_mvc.losses.reconstruction import squared_error
+from protocol_mvc.losses.contrastive import class_contrast, class_sensitive_contrast, feature_contrast
 from protocol_mvc.methods.base import log_mean, sum_of
 from protocol_mvc.methods.protocol.config import Losses as LossConfig
-from protocol_mvc.nn.network import Codes, Fused, Pair, pairs, rows_of
+from protocol_mvc.nn.network import (
+    ConsensusOutputs,
+    ViewConsensusPair,
+    ViewOutputs,
+    present_rows,
+    view_consensus_pairs,
+)
 from protocol_mvc.training.stage import Losses
 from protocol_mvc.transport import PotLabels
 from protocol_mvc.utils.distributed import all_gather, world_size
@@ -22,16 +27,16 @@ class Outputs(NamedTuple):
     """What the network computes for a batch."""
 
     batch: Batch  # rows and mask of the batch of all processes
-    codes: Codes  # Z^v, H^v and logits of P^v of every view
-    fused: Fused  # G, S^v, U and logits of P
+    codes: ViewOutputs  # Z^v, H^v and logits of P^v of every view
+    fused: ConsensusOutputs  # G, S^v, U and logits of P
 
 
-def gather_outputs(batch: Batch, codes: Codes) -> tuple[Batch, Codes]:
+def gather_outputs(batch: Batch, codes: ViewOutputs) -> tuple[Batch, ViewOutputs]:
     """Return rows, mask and codes of the batches of all processes; gradients flow back to each of them."""
     if world_size() == 1:
         return batch, codes
     present = None if batch.present is None else all_gather(batch.present)
-    gathered = Codes(*([all_gather(x) for x in part] for part in codes))
+    gathered = ViewOutputs(*([all_gather(x) for x in part] for part in codes))
     return Batch([], all_gather(batch.rows), present), gathered
 
 
@@ -47,21 +52,21 @@ def contrastive_losses(
         t: pseudo-labels; without them the losses are those of stage 2.
     """
     weight = view_weights.detach() * len(out.codes.z)  # their mean is 1
-    views = list(pairs(out.codes, out.fused, out.batch.present))
+    views = list(view_consensus_pairs(out.codes, out.fused, out.batch.present))
     return {
         "feature": sum_of(weight[x.view] * _feature_loss(c, x, t) for x in views),
         "class": sum_of(weight[x.view] * _class_loss(c, x, t) for x in views),
     }
 
 
-def _feature_loss(c: LossConfig, x: Pair, t: PotLabels | None) -> Tensor:
+def _feature_loss(c: LossConfig, x: ViewConsensusPair, t: PotLabels | None) -> Tensor:
     """L_fea of Eq. 19, or of Eq. 20 with pseudo-labels; the released code adds MSE(Z^v, S^v)."""
     shift = None if t is None else c.logit_adjustment * t.log_frequency[t.hard[x.rows]]
-    contrast = feature_contrast(x.h, x.u, x.g, temperature=c.temperature_feature, shift=shift)
-    return contrast + c.structure_weight * squared_error(x.z, x.s) if c.structure_weight else contrast
+    contrast = feature_contrast(x.h, x.u, x.g, temperature=c.temperature_feature, logit_adjustment=shift)
+    return contrast + c.structure_weight * functional.mse_loss(x.s, x.z) if c.structure_weight else contrast
 
 
-def _class_loss(c: LossConfig, x: Pair, t: PotLabels | None) -> Tensor:
+def _class_loss(c: LossConfig, x: ViewConsensusPair, t: PotLabels | None) -> Tensor:
     """L_sem of Eq. 28, or of Eqs. 21-24 with pseudo-labels."""
     p = x.logits.softmax(1)
     if t is None:
@@ -72,8 +77,8 @@ def _class_loss(c: LossConfig, x: Pair, t: PotLabels | None) -> Tensor:
         t.soft[x.rows],
         t.log_frequency,
         temperature=c.temperature_class,
-        sample_weight=c.positive_sample_weight,
-        prototype_weight=c.positive_prototype_weight,
+        positive_sample_weight=c.positive_sample_weight,
+        positive_prototype_weight=c.positive_prototype_weight,
     )
 
 
@@ -84,7 +89,7 @@ def pseudo_label_loss(c: LossConfig, consensus_weight: float, out: Outputs, t: P
     out = out._replace(codes=codes, fused=out.fused._replace(logits=out.fused.logits + shift))
     if c.pseudo_label_loss == "mixture":
         return soft_cross_entropy(log_mixed(consensus_weight, out), t.soft)
-    views = rows_of(out.batch.present, len(codes.z))
+    views = present_rows(out.batch.present, len(codes.z))
     own = [soft_cross_entropy(codes.logits[v][rows].log_softmax(1), t.soft[rows]) for v, rows in views]
     return sum_of([soft_cross_entropy(out.fused.logits.log_softmax(1), t.soft), *own])
 

@@ -1,4 +1,4 @@
-"""Contrast with negatives that are drawn from other clusters."""
+"""Contrast between all views, with all samples or with negatives drawn from other clusters."""
 
 import math
 
@@ -10,7 +10,7 @@ from tests.examples import seeded
 from torch import Tensor
 from torch.nn import functional
 
-from protocol_mvc.losses.selective import draw_negatives, mutual_contrast, selective_contrast
+from protocol_mvc.losses.contrastive import draw_negatives, mutual_contrast, selective_contrast
 
 seeds = st.integers(0, 2**32)
 CLUSTER = torch.tensor([0, 1, 0, 2, 1])
@@ -90,7 +90,7 @@ def test_mutual_contrast_equals_the_loop(seed: int, n_views: int):
     assert mutual_contrast(z, temperature=0.1).item() == pytest.approx(expected)
 
 
-def test_a_view_without_company_costs_nothing():
+def test_a_single_view_costs_nothing():
     loss = mutual_contrast([x.requires_grad_() for x in views(n_views=1)], temperature=0.1)
     assert loss.item() == 0
     loss.backward()

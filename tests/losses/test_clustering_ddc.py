@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.autograd import gradcheck
 from torch.nn import functional
 
-from protocol_mvc.losses.ddc import cauchy_schwarz, closeness_to_corners, ddc, gaussian_kernel, orthogonality
+from protocol_mvc.losses.clustering import cauchy_schwarz, ddc, gaussian_kernel, orthogonality
 
 seeds = st.integers(0, 2**32)
 
@@ -64,7 +64,7 @@ def test_clusters_that_do_not_touch_have_the_least_similarity():
     assert cauchy_schwarz(member, kernel).item() == pytest.approx(np.mean(floors), rel=1e-12)
 
 
-def test_an_empty_cluster_is_like_every_other_and_no_harm():
+def test_an_empty_cluster_has_finite_gradients():
     member = one_hot([0, 0, 1], 3).requires_grad_()
     loss = cauchy_schwarz(member, torch.eye(3, dtype=torch.float64))
     (slope,) = torch.autograd.grad(loss, member)
@@ -79,7 +79,7 @@ def test_orthogonality_of_hard_labels_is_least_for_clusters_of_one_size(sizes: t
     assert orthogonality(proba).item() == pytest.approx(sum(s * (s - 1) for s in sizes) / (n * (n - 1)))
 
 
-def test_a_sample_without_company_costs_nothing():
+def test_a_batch_of_one_sample_is_finite():
     assert orthogonality(torch.tensor([[0.3, 0.7]])).item() == pytest.approx(0, abs=1e-7)
     found = ddc(torch.ones(1, 4), torch.tensor([[0.3, 0.7]]))
     assert all(value.isfinite() for value in found.values())
@@ -98,7 +98,7 @@ def test_the_width_is_a_share_of_the_lower_median_and_has_no_gradient():
     assert slope[:, 0].tolist() == pytest.approx([value * 6 / 0.3, 0, -value * 6 / 0.3])
 
 
-def test_features_that_are_all_the_same_are_no_harm():
+def test_equal_features_have_finite_gradients():
     x = torch.ones(5, 3, requires_grad=True)
     kernel = gaussian_kernel(x)
     (slope,) = torch.autograd.grad(kernel.sum(), x)
@@ -113,18 +113,13 @@ def test_no_samples_are_more_alike_than_equal_ones(seed: int):
     assert (gaussian_kernel(x) <= 1).all()
 
 
-def test_closeness_to_corners_by_hand():
-    m = closeness_to_corners(torch.tensor([[1.0, 0.0], [0.5, 0.5]]))
-    torch.testing.assert_close(m, torch.tensor([[1.0, math.exp(-2)], [math.exp(-0.5)] * 2]))
-
-
 def test_gradients():
     hidden, proba = problem()
     inputs = (hidden[:, :2].clone().requires_grad_(), proba.clone().requires_grad_())
     kernel = gaussian_kernel(inputs[0].detach())
     assert gradcheck(lambda p: cauchy_schwarz(p, kernel), inputs[1:])
     assert gradcheck(orthogonality, inputs[1:])
-    assert gradcheck(lambda p: cauchy_schwarz(closeness_to_corners(p), kernel), inputs[1:])
+    assert gradcheck(lambda p: ddc(hidden, p)["ddc3"], inputs[1:])
     assert gradcheck(lambda k: cauchy_schwarz(proba, k), (kernel.requires_grad_(),))
 
 

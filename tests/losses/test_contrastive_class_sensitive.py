@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.autograd import gradcheck
 from torch.nn import functional
 
-from protocol_mvc.losses.rebalanced import class_sensitive_contrast
+from protocol_mvc.losses.contrastive import class_sensitive_contrast
 
 seeds = st.integers(0, 2**32)
 weights = st.sampled_from([(0.8, 0.2), (1.0, 0.0), (0.0, 1.0), (0.3, 0.9)])
@@ -26,7 +26,7 @@ def problem(seed, n=5, k=3) -> tuple[Tensor, Tensor, Tensor, Tensor]:
 
 
 def reference(p, label, q, log_frequency, temperature, sample_weight=0.8, prototype_weight=0.2):
-    """Eqs. 21-24, candidate by candidate; a sample that nothing attracts costs nothing."""
+    """Eqs. 21-24, candidate by candidate; a sample without positives costs nothing."""
     n, k = p.shape
     loss = 0.0
     for i in range(n):
@@ -48,7 +48,10 @@ def reference(p, label, q, log_frequency, temperature, sample_weight=0.8, protot
 def test_equals_the_double_loop(seed, n, k, temperature, weight):
     arguments = problem(seed, n, k)
     loss = class_sensitive_contrast(
-        *arguments, temperature=temperature, sample_weight=weight[0], prototype_weight=weight[1]
+        *arguments,
+        temperature=temperature,
+        positive_sample_weight=weight[0],
+        positive_prototype_weight=weight[1],
     )
     assert loss.item() == pytest.approx(reference(*arguments, temperature, *weight), abs=1e-12)
 
@@ -74,7 +77,7 @@ def test_gradient():
 
 
 @given(seeds)
-def test_without_company_it_is_the_logit_adjusted_cross_entropy(seed):
+def test_for_one_sample_it_is_the_logit_adjusted_cross_entropy(seed):
     p, label, q, log_frequency = problem(seed, n=1)
     expected = functional.cross_entropy(q + log_frequency, label)
     loss = class_sensitive_contrast(p, label, q, log_frequency, temperature=1.0)
@@ -106,7 +109,9 @@ def test_a_constant_adjustment_belongs_to_the_prototype_logits(seed):
 def test_only_the_ratio_of_the_weights_matters(seed):
     arguments = problem(seed)
     loss = class_sensitive_contrast(*arguments, temperature=1.0)
-    scaled = class_sensitive_contrast(*arguments, temperature=1.0, sample_weight=0.4, prototype_weight=0.1)
+    scaled = class_sensitive_contrast(
+        *arguments, temperature=1.0, positive_sample_weight=0.4, positive_prototype_weight=0.1
+    )
     torch.testing.assert_close(scaled, loss)
 
 
@@ -135,7 +140,7 @@ def test_finite_for_few_samples_and_clusters(n, k, weight):
     p, label, q, log_frequency = problem(0, n, k)
     loss = class_sensitive_contrast(
         p.requires_grad_(), label, q, log_frequency, temperature=1.0,
-        sample_weight=weight[0], prototype_weight=weight[1],
+        positive_sample_weight=weight[0], positive_prototype_weight=weight[1],
     )  # fmt: skip
     loss.backward()
     assert loss.isfinite()
@@ -143,9 +148,9 @@ def test_finite_for_few_samples_and_clusters(n, k, weight):
     assert p.grad.isfinite().all()
 
 
-def test_a_sample_that_nothing_attracts_costs_nothing():
+def test_a_sample_without_positives_costs_nothing():
     p, _, q, log_frequency = problem(0, n=3)
-    lonely = class_sensitive_contrast(
-        p, torch.tensor([0, 1, 2]), q, log_frequency, temperature=1.0, prototype_weight=0.0
+    loss = class_sensitive_contrast(
+        p, torch.tensor([0, 1, 2]), q, log_frequency, temperature=1.0, positive_prototype_weight=0.0
     )
-    assert lonely.item() == 0
+    assert loss.item() == 0

@@ -1,0 +1,73 @@
+"""Multi-layer perceptrons and the autoencoder of one view."""
+
+import math
+from collections.abc import Sequence
+from itertools import pairwise
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from protocol_mvc.nn.seeded import Seeded
+
+
+class HeLinear(nn.Linear, Seeded):
+    """Linear layer with He's initialization: normal weights of variance 2 / fan_in."""
+
+    def draw(self, generator: torch.Generator) -> None:
+        """Draw normal weights, and biases as `torch.nn.Linear` does."""
+        nn.init.kaiming_normal_(self.weight, nonlinearity="relu", generator=generator)
+        bound = 1 / math.sqrt(self.in_features)
+        nn.init.uniform_(self.bias, -bound, bound, generator=generator)
+
+
+class BatchNorm(nn.BatchNorm1d):
+    """Batch normalization that uses the running statistics for a training batch of one sample."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Normalize the columns of x (n, d)."""
+        if self.training and len(x) == 1:
+            statistics = (self.running_mean, self.running_var, self.weight, self.bias)
+            return functional.batch_norm(x, *statistics, eps=self.eps)
+        return super().forward(x)
+
+
+def mlp(dims: Sequence[int]) -> nn.Sequential:
+    """Return linear layers of the given widths with ReLU between them; the output is linear."""
+    layers: list[nn.Module] = []
+    for inputs, outputs in pairwise(dims):
+        layers += [nn.Linear(inputs, outputs), nn.ReLU()]
+    return nn.Sequential(*layers[:-1])
+
+
+def he_relu_mlp(dims: Sequence[int]) -> nn.Sequential:
+    """Return linear layers with He's initialization and ReLU after every layer, also after the last."""
+    blocks = ((HeLinear(a, b), nn.ReLU(inplace=True)) for a, b in pairwise(dims))
+    return nn.Sequential(*[part for block in blocks for part in block])
+
+
+def batch_norm_mlp(dims: Sequence[int]) -> nn.Sequential:
+    """Return linear layers with batch normalization and ReLU between them; the output is linear."""
+    blocks = ((nn.Linear(a, b), BatchNorm(b), nn.ReLU(inplace=True)) for a, b in pairwise(dims))
+    return nn.Sequential(*[part for block in blocks for part in block][:-2])
+
+
+class Autoencoder(nn.Module):
+    """Encoder and mirrored decoder of one view.
+
+    Args:
+        dim: number of features of the view.
+        hidden_dims: widths of the encoder's layers between input and latent.
+        latent_dim: dimension of the latent code.
+    """
+
+    def __init__(self, dim: int, hidden_dims: Sequence[int], latent_dim: int) -> None:
+        super().__init__()
+        dims = [dim, *hidden_dims, latent_dim]
+        self.encoder = mlp(dims)
+        self.decoder = mlp(dims[::-1])
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the latent code z (n, latent_dim) and the reconstruction of x (n, dim)."""
+        z = self.encoder(x)
+        return z, self.decoder(z)
