@@ -31,8 +31,8 @@ SPLIT = [slice(None), slice(0, 1)]  # two overlapping views of a table of any wi
 
 OTHERS = [name for name in ESTIMATORS if name != "protocol"]
 # A check expects good clusters of easy data, so methods must learn something in their few steps.
-FEW_STEPS: dict[str, float] = dict.fromkeys(("reconstruct_length", "contrast_length", "match_length"), 1)
-FEW_STEPS |= {"rate": 1e-2, "iterations": 40}
+EPOCHS = ("n_epochs_reconstruct", "n_epochs_contrast", "n_steps_match")
+FEW_STEPS: dict[str, float] = dict.fromkeys(EPOCHS, 1) | {"lr": 1e-2, "n_steps": 40}
 
 
 def short_config(name: str) -> Any:

@@ -43,7 +43,11 @@ def test_an_empty_cluster_overlaps_with_nothing():
 
 def test_separated_groups_are_stable_and_the_same_call_repeats():
     views, _ = blobs((40, 30, 20), noise=0.05)
-    model = tiny().set_params(config__reconstruct_length=30, config__rebalance_length=10).fit(views)
+    model = (
+        tiny()
+        .set_params(config__schedule__n_epochs_reconstruct=30, config__schedule__n_epochs_rebalance=10)
+        .fit(views)
+    )
     found = stability(model, views, n_resamples=2)
     assert found.clusters.min() > 0.9
     assert found.samples.mean() > 0.95

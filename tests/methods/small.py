@@ -11,21 +11,21 @@ from protocol_mvc.utils.config import update_config
 
 # Fields of any config; each takes those that it has.
 FIELDS: dict[str, Any] = {
-    "hidden": (16,),
-    "latent": 8,
-    "feature": 8,
-    "feedforward": 8,
-    "reconstruct_length": 3,
-    "rounds": 1,
-    "contrast_length": 3,
-    "match_length": 2,
-    "anchors": 16,
-    "kmeans_starts": 2,
-    "helper_reconstruct_length": 2,
-    "helper_contrast_length": 2,
-    "iterations": 3,
-    "cluster_length": 8,
-    "attack_steps": 2,
+    "hidden_dims": (16,),
+    "latent_dim": 8,
+    "feature_dim": 8,
+    "dim_feedforward": 8,
+    "n_epochs_reconstruct": 3,
+    "n_rounds": 1,
+    "n_epochs_contrast": 3,
+    "n_steps_match": 2,
+    "n_anchors": 16,
+    "kmeans_n_init": 2,
+    "n_epochs_imputer_reconstruct": 2,
+    "n_epochs_imputer_contrast": 2,
+    "n_steps": 3,
+    "n_epochs": 8,
+    "n_attack_steps": 2,
 }
 
 

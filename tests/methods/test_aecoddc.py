@@ -1,4 +1,4 @@
-"""AECoDDC: first the codes, then the clusters beside them."""
+"""AECoDDC: first the codes alone, then codes and clusters together."""
 
 import pytest
 import torch
@@ -16,7 +16,7 @@ BATCH = source(VIEWS).take(torch.arange(30))
 
 def test_the_published_values():
     c = PRESETS["default"]
-    assert (c.reconstruct_length, c.cluster_length, c.rate, c.clip) == (50, 100, 1e-3, 10)
+    assert (c.n_epochs_reconstruct, c.n_epochs, c.lr, c.max_grad_norm) == (50, 100, 1e-3, 10)
     assert (c.contrast_weight, c.reconstruction_weight, c.temperature) == (0.1, 1, 0.1)
 
 
@@ -29,15 +29,15 @@ def test_the_decoder_mirrors_the_encoder():
 
 
 def test_the_stages():
-    teach, cluster, _ = made("aecoddc", [5, 4]).stages()
-    assert teach.monitor is None
-    assert [stage.optimizer.max_grad_norm for stage in (teach, cluster)] == [None, 10]
-    assert [stage.optimizer.reset for stage in (teach, cluster)] == ["stage", "stage"]
+    pretrain, cluster, _ = made("aecoddc", [5, 4]).stages()
+    assert pretrain.monitor is None
+    assert [stage.optimizer.max_grad_norm for stage in (pretrain, cluster)] == [None, 10]
+    assert [stage.optimizer.reset for stage in (pretrain, cluster)] == ["stage", "stage"]
 
 
 def test_the_losses_of_both_stages():
     method = made("aecoddc", [5, 4], contrast_weight=0.3, reconstruction_weight=2.0).eval()
-    first = method.teach(BATCH, 0.0, None)
+    first = method.pretrain(BATCH, 0.0, None)
     z = method.network.encode(BATCH.views).z
     x_hat = [f(x) for f, x in zip(method.decoders, z, strict=True)]
     error = sum((a - b).square().mean().item() for a, b in zip(x_hat, BATCH.views, strict=True))
@@ -49,14 +49,14 @@ def test_the_losses_of_both_stages():
     assert all(torch.equal(value, second[name]) for name, value in first.items())
 
 
-def test_teaching_leaves_fusion_and_head_alone():
+def test_pretraining_has_no_gradient_for_fusion_and_head():
     method = build(lambda: Aecoddc(made("aecoddc", [5, 4]).config, [5, 4], 3), seeded())
-    sum_of(method.teach(BATCH, 0.0, None).values()).backward()
+    sum_of(method.pretrain(BATCH, 0.0, None).values()).backward()
     assert method.network.fusion.view_logits.grad is None
     assert all(p.grad is None for p in method.network.head.parameters())
 
 
-def test_views_are_scaled_to_what_a_sigmoid_can_give():
+def test_views_are_scaled_to_the_range_of_a_sigmoid():
     model = small("aecoddc").fit(VIEWS)
     assert [scaling.kind for scaling in model.scalers_] == ["range", "range"]
     model = small("aecoddc", scaling="standard").fit(VIEWS)

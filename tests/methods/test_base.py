@@ -4,18 +4,14 @@ import numpy as np
 import pytest
 import torch
 from tests.examples import blobs, source, with_gaps
-from tests.losses.known import QA, QB
 from torch import nn
 
 from protocol_mvc.data import as_views
 from protocol_mvc.data.batches import BLOCK
-from protocol_mvc.losses.clustering import kl_to_uniform
-from protocol_mvc.losses.contrastive import class_contrast
 from protocol_mvc.methods.base import (
     Inferred,
     concat_views,
     infer_all,
-    label_agreement,
     map_batches,
     require_complete_views,
 )
@@ -76,17 +72,6 @@ def test_inference_is_without_dropout():
     (found,) = map_batches(drop, data, lambda batch: [drop(batch.views[0] + 1)])
     assert (found == found[0]).all()
     assert drop.training
-
-
-@pytest.mark.parametrize("own", [True, False])
-def test_labels_agree_by_pairs(own: bool):
-    losses = label_agreement([QA, QB, QA], 0.5, 0.7, own_negatives=own)
-    pairs = [(QA, QB), (QA, QA), (QB, QA)]
-    label = sum(class_contrast(a, b, temperature=0.5, own_negatives=own).item() for a, b in pairs)
-    balance = 0.7 * sum((kl_to_uniform(a) + kl_to_uniform(b)).item() for a, b in pairs)
-    assert losses["label"].item() == pytest.approx(label)
-    assert losses["balance"].item() == pytest.approx(balance)
-    assert label_agreement([QA], 0.5, 0.7) == {}
 
 
 def test_an_absent_view_is_the_mean_of_the_others():

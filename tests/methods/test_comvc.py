@@ -1,4 +1,4 @@
-"""CoMVC: the contrast counts by the least weight of a view, which it cannot change."""
+"""CoMVC: the contrast is scaled by the smallest view weight, without gradient for it."""
 
 import pytest
 import torch
@@ -15,14 +15,14 @@ BATCH = source(VIEWS).take(torch.arange(30))
 
 def test_the_published_values():
     c = PRESETS["default"]
-    assert (c.contrast_weight, c.temperature, c.negatives) == (0.1, 0.1, 0.25)
-    assert PRESETS["deepmvc"].negatives is None
+    assert (c.contrast_weight, c.temperature, c.negative_samples_ratio) == (0.1, 0.1, 0.25)
+    assert PRESETS["deepmvc"].negative_samples_ratio is None
     assert PRESETS["deepmvc"].batch_norm
 
 
 @pytest.mark.parametrize("negatives", [None, 0.25])
 def test_the_contrast_counts_by_the_least_weight(negatives: float | None):
-    method = made("comvc", [5, 4, 3], negatives=negatives).eval()
+    method = made("comvc", [5, 4, 3], negative_samples_ratio=negatives).eval()
     method.network.fusion.view_logits.data = torch.tensor([0.0, 1.0, -2.0])
     found = method.network(BATCH.views)
     z, cluster = found.views.z, found.logits.argmax(1)
@@ -38,10 +38,10 @@ def test_the_contrast_counts_by_the_least_weight(negatives: float | None):
 def test_the_weights_of_views_get_no_gradient_from_the_contrast():
     method = made("comvc", [5, 4, 3])
     losses = method.step(BATCH, 0.0, seeded())
-    preference = method.network.fusion.view_logits
-    (slope,) = torch.autograd.grad(losses["contrast"], preference, retain_graph=True, allow_unused=True)
+    view_logits = method.network.fusion.view_logits
+    (slope,) = torch.autograd.grad(losses["contrast"], view_logits, retain_graph=True, allow_unused=True)
     assert slope is None or not slope.any()
-    (slope,) = torch.autograd.grad(losses["ddc1"], preference)
+    (slope,) = torch.autograd.grad(losses["ddc1"], view_logits)
     assert slope.any()
 
 

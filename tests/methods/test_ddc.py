@@ -23,16 +23,16 @@ VIEWS, _ = blobs(dims=(5, 4, 3))
 
 def test_the_published_values():
     c = DdcConfig()
-    assert (c.hidden, c.latent, c.batch_norm) == ((512, 512), 256, False)
-    assert (c.cluster_length, c.rate, c.clip, c.kernel_width) == (100, 1e-3, 5, 0.15)
-    assert (c.evaluate_every, c.monitor, c.n_restarts) == (4, "ddc1", 1)
+    assert (c.hidden_dims, c.latent_dim, c.batch_norm) == ((512, 512), 256, False)
+    assert (c.n_epochs, c.lr, c.max_grad_norm, c.rel_sigma) == (100, 1e-3, 5, 0.15)
+    assert (c.eval_interval, c.monitor, c.n_init) == (4, "ddc1", 1)
     c = DeepDdcConfig()
-    assert (c.hidden, c.batch_norm, c.clip, c.monitor) == ((1024,) * 4, True, 10, "total")
+    assert (c.hidden_dims, c.batch_norm, c.max_grad_norm, c.monitor) == ((1024,) * 4, True, 10, "total")
 
 
 @every
 def test_stages_are_those_of_every_run_with_names_of_their_own(name: str):
-    one, three = (made(name, [5, 4], n_restarts=n).stages() for n in (1, 3))
+    one, three = (made(name, [5, 4], n_init=n).stages() for n in (1, 3))
     names = [stage.name for stage in three]
     assert len(three) == 3 * (len(one) - 1) + 1
     assert len(set(names)) == len(names)
@@ -45,17 +45,17 @@ def test_stages_are_those_of_every_run_with_names_of_their_own(name: str):
 def test_every_run_begins_with_weights_of_its_own(name: str):
     method, generator = made(name, [5, 4, 3]), seeded(1)
     before = {k: x.clone() for k, x in method.state_dict().items()}
-    method.restart(source(VIEWS), generator)
+    method.reinitialize(source(VIEWS), generator)
     after = method.state_dict()
     assert not torch.equal(before["network.encoders.0.0.weight"], after["network.encoders.0.0.weight"])
     other = made(name, [5, 4, 3])
-    other.restart(source(VIEWS), seeded(1))
+    other.reinitialize(source(VIEWS), seeded(1))
     assert all(torch.equal(x, after[k]) for k, x in other.state_dict().items())
 
 
 @every
 def test_the_best_epoch_of_the_best_run_gives_the_labels(name: str):
-    method, generator = made(name, [5, 4, 3], n_restarts=2, evaluate_every=1, cluster_length=3), seeded()
+    method, generator = made(name, [5, 4, 3], n_init=2, eval_interval=1, n_epochs=3), seeded()
     data, evaluated = source(VIEWS), []
 
     class Observer(Callback):
@@ -88,14 +88,14 @@ def test_the_monitor_is_a_mean_over_batches_as_in_prediction(name: str, monitor:
 @every
 def test_a_run_that_breaks_down_never_wins(name: str, monkeypatch):
     """Restarts whose monitored loss is no number are left behind; the labels are those of the first run."""
-    config = small_config(name, n_restarts=2)
+    config = small_config(name, n_init=2)
     model = small(name, config=config)
     evaluate, calls = model._method.evaluate, []
 
     def broken(self: Any, data: Any, generator: Any) -> float:
         calls.append(1)
         value: float = evaluate(self, data, generator)
-        return value if len(calls) <= 2 - (config.evaluate_every is None) else float("nan")
+        return value if len(calls) <= 2 - (config.eval_interval is None) else float("nan")
 
     monkeypatch.setattr(model._method, "evaluate", broken)
     with pytest.warns(DivergenceWarning, match="monitor"):
@@ -111,7 +111,7 @@ def failing(batch: Any, progress: float, context: Any) -> dict[str, torch.Tensor
 
 @every
 def test_the_next_run_begins_where_the_first_one_breaks_down(name: str):
-    method, data = made(name, [5, 4, 3], n_restarts=2, cluster_length=2), source(VIEWS)
+    method, data = made(name, [5, 4, 3], n_init=2, n_epochs=2), source(VIEWS)
     skipped: list[str] = []
 
     class Observer(Callback):
@@ -131,7 +131,7 @@ def test_the_next_run_begins_where_the_first_one_breaks_down(name: str):
 
 @every
 def test_it_is_an_error_if_every_run_breaks_down(name: str):
-    method = made(name, [5, 4, 3], n_restarts=2, cluster_length=2)
+    method = made(name, [5, 4, 3], n_init=2, n_epochs=2)
     stages = [stage._replace(step=failing) if stage.monitor else stage for stage in method.stages()]
     with pytest.warns(DivergenceWarning), pytest.raises(DivergenceError):
         loop.train(method, stages, source(VIEWS), seeded())
@@ -154,12 +154,12 @@ def test_the_terms_are_those_of_the_prediction(name: str):
 @every
 def test_groups_that_are_far_apart_are_found(name: str):
     views, truth = blobs((40, 40, 40), (6, 5), noise=0.2, seed=1)
-    longer = small_config(name, cluster_length=20, hidden=(64,), latent=32, n_restarts=2, evaluate_every=2)
+    longer = small_config(name, n_epochs=20, hidden_dims=(64,), latent_dim=32, n_init=2, eval_interval=2)
     found = small(name, config=longer).fit(views).labels_
     assert metrics.nmi(truth, found) > 0.7
 
 
 @every
-def test_batches_of_one_sample_are_no_harm(name: str):
+def test_batches_of_one_sample_give_finite_predictions(name: str):
     model = small(name, 2, batch_size=2).fit([view[:5] for view in VIEWS])  # batches of 2, 2 and 1
     assert np.isfinite(model.predict_proba(VIEWS)).all()

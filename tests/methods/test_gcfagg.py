@@ -1,4 +1,4 @@
-"""GCFAggMVC: views against the consensus, and prediction among anchors."""
+"""GCFAggMVC: contrast of the views with the consensus, and prediction with anchors."""
 
 import pytest
 import torch
@@ -19,7 +19,7 @@ def test_every_view_is_contrasted_with_the_consensus():
     codes = method.network.encode(given.views)
     consensus, s = method.network.fuse(codes.z)
     assert s.shape == (30, 30)
-    terms = [paired_contrast(h, consensus, temperature=0.5, attenuate=1 - s) for h in codes.h]
+    terms = [paired_contrast(h, consensus, temperature=0.5, negative_scale=1 - s) for h in codes.h]
     assert losses["feature"].item() == pytest.approx(sum(term.item() for term in terms), rel=1e-5)
     losses["feature"].backward()
     assert method.network.attention.attention.in_proj_weight.grad.abs().sum() > 0
@@ -27,7 +27,7 @@ def test_every_view_is_contrasted_with_the_consensus():
 
 @pytest.mark.parametrize("anchors", [16, 200], ids=["some", "more than there are samples"])
 def test_anchors_are_codes_of_training_samples(anchors: int):
-    method = made("gcfaggmvc", DIMS, anchors=anchors)
+    method = made("gcfaggmvc", DIMS, n_anchors=anchors)
     method.read_out(DATA, seeded())
     codes = torch.cat(method.network.encode(DATA.take(torch.arange(90)).views).z, dim=1).detach()
     distance, nearest = torch.cdist(method.anchors.double(), codes.double()).min(1)
@@ -35,7 +35,7 @@ def test_anchors_are_codes_of_training_samples(anchors: int):
     assert len(nearest.unique()) == min(anchors, 90)
 
 
-def test_labels_are_the_nearest_centres_of_the_consensus():
+def test_labels_are_the_nearest_centroids_of_the_consensus():
     method = made("gcfaggmvc", DIMS)
     method.read_out(DATA, seeded())
     method.eval()

@@ -1,4 +1,4 @@
-"""MFLVC: its losses put together, the matched labels of its last stage, and its predictions."""
+"""MFLVC: its losses, the matched labels of its last stage, and its predictions."""
 
 import math
 
@@ -12,6 +12,7 @@ from torch.nn import functional
 from protocol_mvc.losses.clustering import kl_to_uniform
 from protocol_mvc.losses.contrastive import class_contrast, paired_contrast
 from protocol_mvc.methods.base import infer_all
+from protocol_mvc.nn.network import ViewOutputs
 from protocol_mvc.training.loop import train
 
 DATA = source(blobs(dims=(5, 4, 3))[0], batch_size=30)
@@ -45,32 +46,32 @@ def test_the_floor_of_the_matched_loss(double: bool, k: int, floor: float):
     method, given = made("mflvc", [5], k, double_softmax=double), source(blobs(dims=(5,))[0])
     sure = torch.full((90, k), -1e4)
     sure[:, 3] = 1e4
-    method.network.encode = lambda views: type("Codes", (), {"logits": [sure]})
+    method.network.encode = lambda views: ViewOutputs([], [], [sure])
     labels = torch.full((90, 1), 3)
     taken = given.take(torch.arange(90))
-    assert method.learn(taken, 0.0, labels)["matched"].item() == pytest.approx(floor, abs=1e-5)
+    assert method.match(taken, 0.0, labels)["matched"].item() == pytest.approx(floor, abs=1e-5)
     if double:
         assert floor == pytest.approx(math.log(math.e + k - 1) - 1, abs=1e-6)
 
 
-def test_matched_labels_are_the_groups_under_the_names_of_the_head():
+def test_matched_labels_are_the_kmeans_labels_renumbered():
     method = made("mflvc", DIMS)
-    groups = method.group(DATA, seeded())
-    assert groups.shape == (90, 3)
-    labels = method.match(DATA, seeded(), 0.0, groups)
+    clusters = method.kmeans_labels(DATA, seeded())
+    assert clusters.shape == (90, 3)
+    labels = method.matched_labels(DATA, seeded(), 0.0, clusters)
     whole = method.network.encode(DATA.take(torch.arange(90)).views)
     for v in range(3):
-        pairs = set(zip(groups[:, v].tolist(), labels[:, v].tolist(), strict=True))
-        assert len(pairs) == 3  # the names change, the groups do not
+        pairs = set(zip(clusters[:, v].tolist(), labels[:, v].tolist(), strict=True))
+        assert len(pairs) == 3  # the numbers change, the clusters do not
         head = whole.logits[v].argmax(1)
         agreed = lambda found, head=head: int((found == head).sum())
-        assert agreed(labels[:, v]) >= agreed(groups[:, v])
+        assert agreed(labels[:, v]) >= agreed(clusters[:, v])
 
 
-def test_the_last_stage_teaches_the_label_head_and_the_encoders_alone():
+def test_matching_trains_the_classifier_and_the_encoders_alone():
     method = made("mflvc", DIMS)
     labels = torch.zeros(90, 3, dtype=torch.int64)
-    method.learn(batch(), 0.0, labels)["matched"].backward()
+    method.match(batch(), 0.0, labels)["matched"].backward()
     learning = {name for name, x in method.named_parameters() if x.grad is not None}
     assert learning
     assert all("decoder" not in name and "project" not in name for name in learning)

@@ -49,6 +49,6 @@ def test_all_ordered_pairs_count_by_their_weights():
 
 
 def test_every_round_has_new_weights_and_every_epoch_a_new_optimizer():
-    stages = [stage for stage in made("sem", DIMS, rounds=3).stages() if stage.name.startswith("contrast")]
+    stages = [stage for stage in made("sem", DIMS, n_rounds=3).stages() if stage.name.startswith("contrast")]
     assert len(stages) == 3
     assert all(stage.on_start and stage.optimizer.reset == "epoch" for stage in stages)

@@ -81,7 +81,7 @@ def cauchy_schwarz(member: Tensor, kernel: Tensor) -> Tensor:
 
 
 def corner_similarity(p: Tensor) -> Tensor:
-    r"""Return M (n, k), :math:`M_{ij} = \exp(-\|A_i - e_j\|^2)` with the corners :math:`e_j` of the simplex."""
+    r"""Return :math:`M_{ij} = \exp(-\|A_i - e_j\|^2)` (n, k) for A = p and the corners :math:`e_j`."""
     return torch.exp(2 * p - 1 - p.square().sum(1, keepdim=True))
 
 

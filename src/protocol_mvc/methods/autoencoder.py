@@ -110,8 +110,14 @@ def shared_heads_network(
     config: AutoencoderConfig, dims: list[int], n_clusters: int, **heads: Any
 ) -> SharedHeadsNetwork:
     """Return the network of a config; `heads` are options of `SharedHeadsNetwork`."""
-    sizes = {"latent_dim": config.latent_dim, "feature_dim": config.feature_dim}
-    return SharedHeadsNetwork(dims, n_clusters, hidden_dims=config.hidden_dims, **sizes, **heads)
+    return SharedHeadsNetwork(
+        dims,
+        n_clusters,
+        hidden_dims=config.hidden_dims,
+        latent_dim=config.latent_dim,
+        feature_dim=config.feature_dim,
+        **heads,
+    )
 
 
 def label_agreement(
