@@ -89,7 +89,7 @@ def test_a_saved_model_predicts_the_same_bits(name: str, model: MultiViewCluster
     assert np.array_equal(loaded.predict_proba(VIEWS), model.predict_proba(VIEWS))
     assert np.array_equal(loaded.transform(VIEWS), model.embedding_)
     other = ESTIMATORS["sem" if name != "sem" else "mflvc"]
-    with pytest.raises(ModelFileError, match=f"load it with {type(model).__name__}.load"):
+    with pytest.raises(ModelFileError, match=f"{type(model).__name__}.load"):
         other.load(tmp_path / "model")
 
 

@@ -17,7 +17,7 @@ from protocol_mvc.methods.base import log_mean, reconstruction, sum_of
 from protocol_mvc.methods.protocol import losses
 from protocol_mvc.methods.protocol.config import DEFAULT
 from protocol_mvc.methods.protocol.losses import Outputs
-from protocol_mvc.nn.network import ViewOutputs, ConsensusOutputs
+from protocol_mvc.nn.network import ConsensusOutputs, ViewOutputs
 from protocol_mvc.transport import PotLabels
 
 N, V, K = 7, 3, 4
@@ -211,7 +211,9 @@ def test_labels_shift_the_positives_and_supervise_the_classes():
     only_first = torch.tensor([1.0, 0.0, 0.0]) / V  # times V
     found = losses.contrastive_losses(c, only_first, Outputs(batch, codes, fused), t)
     shift = 0.7 * t.log_frequency[t.hard]
-    feature = feature_contrast(codes.h[0], fused.u, fused.g, temperature=c.temperature_feature, shift=shift)
+    feature = feature_contrast(
+        codes.h[0], fused.u, fused.g, temperature=c.temperature_feature, logit_adjustment=shift
+    )
     classes = class_sensitive_contrast(
         codes.logits[0].softmax(1), t.hard, t.soft, t.log_frequency, temperature=c.temperature_class
     )
