@@ -125,6 +125,12 @@ def test_every_sample_is_on_the_map(full):
     assert 0 <= min(points["confidence"]) <= max(points["confidence"]) <= 1000
 
 
+def test_bars_fit_their_column_and_the_longest_is_full(full):
+    widths = [float(width[:-1]) for width in read(full).all("width") if width.endswith("%")]
+    assert len(widths) > 20
+    assert 0 <= min(widths) <= max(widths) == 100
+
+
 def test_what_is_not_given_is_not_shown(full, tmp_path):
     text = write_report(MODEL, VIEWS, tmp_path / "plain.html").read_text("utf-8")
     for part in ('id="ground-truth"', "Agreement of refits", "<pre>"):

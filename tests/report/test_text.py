@@ -93,7 +93,7 @@ def test_numbers_by_hand():
     found = by_topic(facts_of_sizes([60, 30, 10], confidence=confidence, class_prior=prior))
     expected = {
         "Clusters": ("100 samples", "3 clusters"),
-        "Sizes": ("unequal", "cluster 0", "60 samples", "cluster 2", "10 samples", "6.0 : 1"),
+        "Sizes": ("unequal", "60 samples (cluster 0)", "10 samples (cluster 2)", "6.0 : 1"),
         "Rare clusters": ("1 cluster is rare", "33.3", "cluster 2 (10 samples, 10.0%)"),
         "Estimated prior": (),
         "Confidence": ("above 0.9 for 60.0%", "below 0.5 for 10.0% (10 samples)"),

@@ -162,8 +162,10 @@ def collect_facts(
     proba = np.asarray(model.predict_proba(X) if proba is None else proba, dtype=np.float64)
     _check_same_data(labels, proba)
     if stability is not None:
-        _check_stability(stability, n, model.n_clusters)
+        _check_length("stability.samples", len(stability.samples), n)
+        _check_length("stability.clusters", len(stability.clusters), model.n_clusters, "clusters")
     ids = _as_column("sample_ids", views.sample_ids if sample_ids is None else sample_ids, n)
+    diverged = (row["stage"] for row in model.history_ if row["lr_factor"] < 1)
     rows = np.arange(n)
     others = proba.copy()
     others[rows, labels] = -1
@@ -178,17 +180,13 @@ def collect_facts(
         labels_true=None if labels_true is None else _as_column("labels_true", labels_true, n),
         stability=stability,
         source=None if source is None else str(source),
-        diverged_stages=_diverged_stages(model.history_),
+        diverged_stages=tuple(dict.fromkeys(diverged)),
     )
 
 
-def _diverged_stages(history: list[dict[str, Any]]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(row["stage"] for row in history if row["lr_factor"] < 1))
-
-
-def _check_length(name: str, found: int, expected: int) -> None:
+def _check_length(name: str, found: int, expected: int, unit: str = "samples") -> None:
     if found != expected:
-        raise ValueError(f"the model was fitted to {expected} samples, {name} has {found}")
+        raise ValueError(f"the model was fitted with {expected} {unit}, {name} has {found}")
 
 
 def _check_same_data(labels: Ints, proba: Floats) -> None:
@@ -197,15 +195,6 @@ def _check_same_data(labels: Ints, proba: Floats) -> None:
         raise ValueError(
             f"the model predicts another label than in fit for {changed:.1%} of the samples of X: "
             "pass the data of the fit, rows in the same order"
-        )
-
-
-def _check_stability(stability: Stability, n_samples: int, n_clusters: int) -> None:
-    _check_length("stability", len(stability.samples), n_samples)
-    if len(stability.clusters) != n_clusters:
-        raise ValueError(
-            f"the model has {n_clusters} clusters, stability has {len(stability.clusters)}: "
-            "measure it again with this model"
         )
 
 

@@ -1,4 +1,4 @@
-"""The rows of the report's tables; bars are fractions of the width of their column."""
+"""The rows of the tables of the report."""
 
 from typing import Any, NamedTuple
 
@@ -39,14 +39,11 @@ class ClusterRow(NamedTuple):
     prior: float
     confidence: float | None
     jaccard: float | None  # with refits
-    share_bar: float
-    prior_bar: float
 
 
 def cluster_rows(facts: Facts) -> list[ClusterRow]:
     """Return one row for each cluster, by number."""
     shares = facts.cluster_sizes / facts.n_samples
-    longest = max(shares.max(), facts.class_prior.max())
     jaccard = None if facts.stability is None else facts.stability.clusters
     return [
         ClusterRow(
@@ -56,8 +53,6 @@ def cluster_rows(facts: Facts) -> list[ClusterRow]:
             prior=float(facts.class_prior[c]),
             confidence=_none_if_nan(facts.mean_confidence[c]),
             jaccard=None if jaccard is None or not facts.cluster_sizes[c] else float(jaccard[c]),
-            share_bar=float(shares[c] / longest),
-            prior_bar=float(facts.class_prior[c] / longest),
         )
         for c in range(facts.n_clusters)
     ]
@@ -116,7 +111,6 @@ class ViewRow(NamedTuple):
     n_present: int
     weight: float
     mean_auc: float | None  # over the clusters
-    weight_bar: float
 
 
 def view_rows(facts: Facts, view_auc: Floats) -> list[ViewRow]:
@@ -130,7 +124,6 @@ def view_rows(facts: Facts, view_auc: Floats) -> list[ViewRow]:
             n_present=int(facts.views.mask[:, v].sum()),
             weight=float(facts.view_weights[v]),
             mean_auc=_none_if_nan(means[v]),
-            weight_bar=float(facts.view_weights[v] / facts.view_weights.max()),
         )
         for v in range(facts.views.n_views)
     ]
@@ -169,14 +162,6 @@ def least_confident_rows(facts: Facts) -> list[SampleRow]:
     ]
 
 
-class ScoreRow(NamedTuple):
-    """One score."""
-
-    name: str
-    value: float
-    description: str
-
-
 class ClassRow(NamedTuple):
     """One class of the ground truth."""
 
@@ -190,7 +175,7 @@ class ClassRow(NamedTuple):
 class Comparison(NamedTuple):
     """Clusters compared with the ground truth."""
 
-    scores: list[ScoreRow]
+    scores: list[tuple[str, float, str]]  # name, value, description
     classes: list[ClassRow]  # largest first
     clusters: list[int]  # columns of the contingency table, in the order of their matched classes
     contingency: list[list[int]] | None  # (classes, clusters); None if it were too wide to read
@@ -217,15 +202,13 @@ def compare_with_labels(facts: Facts) -> Comparison | None:
     )
 
 
-def _score_rows(labels_true: npt.NDArray[Any], facts: Facts) -> list[ScoreRow]:
+def _score_rows(labels_true: npt.NDArray[Any], facts: Facts) -> list[tuple[str, float, str]]:
     scores = all_scores(labels_true, facts.labels)
     calibrated = calibration(labels_true, facts.labels, facts.confidence)
     return [
-        *(ScoreRow(name, scores[key], description) for key, (name, description) in SCORES.items()),
-        ScoreRow("Mean confidence", calibrated.confidence, "equals the accuracy if confidence is calibrated"),
-        ScoreRow(
-            "Calibration error", calibrated.error, "mean |confidence - accuracy| over bins of confidence"
-        ),
+        *((name, scores[key], description) for key, (name, description) in SCORES.items()),
+        ("Mean confidence", calibrated.confidence, "equals the accuracy if confidence is calibrated"),
+        ("Calibration error", calibrated.error, "mean |confidence - accuracy| over bins of confidence"),
     ]
 
 

@@ -30,94 +30,74 @@ class Finding(NamedTuple):
 
 
 def headline(facts: Facts) -> str:
-    """Return the summary for readers of one line: clusters, sizes, accuracy if known, warnings."""
-    return " ".join([_summary(facts), *_accuracy(facts), _reliability(facts)])
-
-
-def _summary(facts: Facts) -> str:
-    samples, k = count_noun(facts.n_samples, "sample"), len(facts.nonempty_clusters)
-    if k == 1:
-        return f"{samples} in 1 cluster."
+    """Return a summary of one line: number and sizes of the clusters, accuracy if known, warnings."""
+    k, n_warnings = len(facts.nonempty_clusters), sum(finding.is_warning for finding in findings(facts))
+    balance = f" of {describe_balance(facts.size_ratio)} size" if k > 1 else ""
     rare = f", {len(facts.rare_clusters)} of them rare" if facts.rare_clusters else ""
-    return f"{samples} in {k} clusters of {describe_balance(facts.size_ratio)} size{rare}."
-
-
-def _accuracy(facts: Facts) -> list[str]:
-    if facts.labels_true is None:
-        return []
-    accuracy = clustering_accuracy(facts.labels_true, facts.labels)
-    return [f"Accuracy against the ground truth: {format_percent(accuracy)}."]
-
-
-def _reliability(facts: Facts) -> str:
-    n_warnings = sum(finding.is_warning for finding in findings(facts))
+    parts = [f"{count_noun(facts.n_samples, 'sample')} in {count_noun(k, 'cluster')}{balance}{rare}."]
+    if facts.labels_true is not None:
+        accuracy = clustering_accuracy(facts.labels_true, facts.labels)
+        parts.append(f"Accuracy against the ground truth: {format_percent(accuracy)}.")
     if n_warnings:
-        return f"{count_noun(n_warnings, 'warning')}, see below."
-    if facts.stability is None:
-        return f"No warnings. {NO_STABILITY}"
-    return "No warnings. The refits found the same clusters."
+        parts.append(f"{count_noun(n_warnings, 'warning')}, see below.")
+    else:
+        stability = NO_STABILITY if facts.stability is None else "The refits found the same clusters."
+        parts.append(f"No warnings. {stability}")
+    return " ".join(parts)
 
 
 def findings(facts: Facts) -> list[Finding]:
-    """Return all findings, in the order clusters, confidence, stability, data, ground truth."""
-    clusters = (_clusters, _sizes, _rare_clusters, _tiny_clusters, _class_prior)
-    reliability = (_confidence, _low_confidence, _stability, _training)
-    data = (_views, _missing_views, _ground_truth)
-    return [finding for find in (*clusters, *reliability, *data) for finding in find(facts)]
+    """Return all findings: on sizes, estimated prior, confidence, stability, training, data, ground truth."""
+    groups = (
+        _size_findings,
+        _prior_findings,
+        _confidence_findings,
+        _stability_findings,
+        _training_findings,
+        _data_findings,
+        _accuracy_findings,
+    )
+    return [finding for group in groups for finding in group(facts)]
 
 
-def _clusters(facts: Facts) -> Iterator[Finding]:
-    found = count_noun(len(facts.nonempty_clusters), "cluster")
-    text = f"{count_noun(facts.n_samples, 'sample')} in {found}"
-    if facts.empty_clusters:
-        empty = facts.empty_clusters
-        text += (
-            f" of {facts.n_clusters}: {list_clusters(empty)} {_are(empty)} empty. Try a smaller n_clusters."
-        )
-        yield Finding("Clusters", text, is_warning=True)
+def _size_findings(facts: Facts) -> Iterator[Finding]:
+    found, empty, tiny = facts.nonempty_clusters, facts.empty_clusters, facts.tiny_clusters
+    text = f"{count_noun(facts.n_samples, 'sample')} in {count_noun(len(found), 'cluster')}"
+    if empty:
+        text += f" of {facts.n_clusters}: {list_clusters(empty)} {_are(empty)} empty."
+        yield Finding("Clusters", f"{text} Try a smaller n_clusters.", is_warning=True)
     else:
         yield Finding("Clusters", f"{text}, numbered by size (0 is the largest).")
-
-
-def _sizes(facts: Facts) -> Iterator[Finding]:
-    if len(facts.nonempty_clusters) < 2:
-        return
-    largest, smallest = facts.nonempty_clusters[0], facts.nonempty_clusters[-1]
-    sizes = [count_noun(int(facts.cluster_sizes[c]), "sample") for c in (largest, smallest)]
-    balance = f"The clusters are of {describe_balance(facts.size_ratio)} size"
-    if facts.size_ratio == 1:
-        yield Finding("Sizes", f"{balance}: {sizes[0]} each.")
-        return
-    yield Finding(
-        "Sizes",
-        f"{balance}: cluster {largest} is the largest with {sizes[0]}, cluster {smallest} the smallest with "
-        f"{sizes[1]}, a ratio of {format_ratio(facts.size_ratio)} : 1.",
-    )
-
-
-def _rare_clusters(facts: Facts) -> Iterator[Finding]:
-    if len(facts.nonempty_clusters) < 2:
-        return
-    limit = f"(below half of the mean cluster size, {facts.mean_size:,.1f})"
-    if not facts.rare_clusters:
-        yield Finding("Rare clusters", f"No cluster is rare {limit}.")
-        return
-    rare = facts.rare_clusters[::-1]
-    sizes = [int(facts.cluster_sizes[c]) for c in rare]
-    notes = [f"{count_noun(size, 'sample')}, {format_percent(size / facts.n_samples)}" for size in sizes]
-    text = f"{count_noun(len(rare), 'cluster')} {_are(rare)} rare {limit}: {list_clusters(rare, notes)}."
-    yield Finding("Rare clusters", text)
-
-
-def _tiny_clusters(facts: Facts) -> Iterator[Finding]:
-    if facts.tiny_clusters:
-        have = "has" if len(facts.tiny_clusters) == 1 else "have"
-        names = _capitalize(list_clusters(facts.tiny_clusters))
-        text = f"{names} {have} fewer than {MIN_CLUSTER_SIZE} samples. Try a smaller n_clusters."
+    if len(found) > 1:
+        yield Finding("Sizes", _describe_sizes(facts))
+        yield Finding("Rare clusters", _describe_rare_clusters(facts))
+    if tiny:
+        few = f"{'has' if len(tiny) == 1 else 'have'} fewer than {MIN_CLUSTER_SIZE} samples"
+        text = f"{_capitalize(list_clusters(tiny))} {few}. Try a smaller n_clusters."
         yield Finding("Tiny clusters", text, is_warning=True)
 
 
-def _class_prior(facts: Facts) -> Iterator[Finding]:
+def _describe_sizes(facts: Facts) -> str:
+    largest, smallest = facts.nonempty_clusters[0], facts.nonempty_clusters[-1]
+    most, least = (count_noun(int(facts.cluster_sizes[c]), "sample") for c in (largest, smallest))
+    balance = f"The clusters are of {describe_balance(facts.size_ratio)} size"
+    if facts.size_ratio == 1:
+        return f"{balance}: {most} each."
+    ratio = f"ratio {format_ratio(facts.size_ratio)} : 1"
+    return f"{balance}: from {most} (cluster {largest}) to {least} (cluster {smallest}), {ratio}."
+
+
+def _describe_rare_clusters(facts: Facts) -> str:
+    limit = f"(below half of the mean cluster size, {facts.mean_size:,.1f})"
+    rare = facts.rare_clusters[::-1]
+    if not rare:
+        return f"No cluster is rare {limit}."
+    sizes = [int(facts.cluster_sizes[c]) for c in rare]
+    notes = [f"{count_noun(size, 'sample')}, {format_percent(size / facts.n_samples)}" for size in sizes]
+    return f"{count_noun(len(rare), 'cluster')} {_are(rare)} rare {limit}: {list_clusters(rare, notes)}."
+
+
+def _prior_findings(facts: Facts) -> Iterator[Finding]:
     shares = facts.cluster_sizes / facts.n_samples
     difference = np.abs(shares - facts.class_prior)
     total, c = float(difference.sum() / 2), int(difference.argmax())
@@ -126,38 +106,29 @@ def _class_prior(facts: Facts) -> Iterator[Finding]:
         return
     prior, share = format_percent(float(facts.class_prior[c])), format_percent(float(shares[c]))
     most = f", most in cluster {c} (prior {prior}, cluster {share})" if prior != share else ""
-    uncertain = total > MAX_PRIOR_DIFFERENCE
-    yield Finding(
-        "Estimated prior",
-        f"The estimated prior and the shares of the clusters differ by {format_percent(total)} of the samples"
-        f"{most}.{' The cluster sizes are uncertain.' if uncertain else ''}",
-        is_warning=uncertain,
+    text = f"The estimated prior and the shares of the clusters differ by {format_percent(total)}{most}."
+    is_warning = total > MAX_PRIOR_DIFFERENCE
+    yield Finding("Estimated prior", text + " The sizes are uncertain." * is_warning, is_warning)
+
+
+def _confidence_findings(facts: Facts) -> Iterator[Finding]:
+    high = format_percent(float(np.mean(facts.confidence > HIGH_CONFIDENCE)))
+    n_low = int((facts.confidence < LOW_CONFIDENCE).sum())
+    low = f"{format_percent(n_low / facts.n_samples)} ({count_noun(n_low, 'sample')})" if n_low else "none"
+    text = (
+        f"Confidence is above {HIGH_CONFIDENCE} for {high} of the samples, below {LOW_CONFIDENCE} for {low}."
     )
-
-
-def _confidence(facts: Facts) -> Iterator[Finding]:
-    high = float(np.mean(facts.confidence > HIGH_CONFIDENCE))
-    low = int((facts.confidence < LOW_CONFIDENCE).sum())
-    few = f"{format_percent(low / facts.n_samples)} ({count_noun(low, 'sample')})" if low else "none"
-    yield Finding(
-        "Confidence",
-        f"Confidence is above {HIGH_CONFIDENCE} for {format_percent(high)} of the samples and below "
-        f"{LOW_CONFIDENCE} for {few}.",
-    )
-
-
-def _low_confidence(facts: Facts) -> Iterator[Finding]:
-    low = facts.low_confidence_clusters
-    if not low:
+    yield Finding("Confidence", text)
+    clusters = facts.low_confidence_clusters
+    if clusters:  # rounding must not lift a mean to the limit that it is below
+        means = [f"{min(facts.mean_confidence[c], LOW_MEAN_CONFIDENCE - 0.01):.2f}" for c in clusters]
+        text = f"Mean confidence is below {LOW_MEAN_CONFIDENCE} in {list_clusters(clusters, means)}."
+        yield Finding("Low confidence", f"{text} Inspect some of the samples.", is_warning=True)
+    else:
         yield Finding("Low confidence", f"No cluster has a mean confidence below {LOW_MEAN_CONFIDENCE}.")
-        return
-    # Rounding must not lift a mean to the limit that it is below.
-    means = [f"{min(facts.mean_confidence[c], LOW_MEAN_CONFIDENCE - 0.01):.2f}" for c in low]
-    text = f"Mean confidence is below {LOW_MEAN_CONFIDENCE} in {list_clusters(low, means)}."
-    yield Finding("Low confidence", f"{text} Inspect some of the samples.", is_warning=True)
 
 
-def _stability(facts: Facts) -> Iterator[Finding]:
+def _stability_findings(facts: Facts) -> Iterator[Finding]:
     unstable = facts.unstable_clusters
     if facts.stability is None:
         yield Finding("Stability", NO_STABILITY)
@@ -172,7 +143,7 @@ def _stability(facts: Facts) -> Iterator[Finding]:
         yield Finding("Stability", f"Every cluster of {MIN_CLUSTER_SIZE} or more samples is stable {limit}.")
 
 
-def _training(facts: Facts) -> Iterator[Finding]:
+def _training_findings(facts: Facts) -> Iterator[Finding]:
     if facts.diverged_stages:
         stages = join_items([repr(stage) for stage in facts.diverged_stages])
         text = f"Training diverged in {stages} and continued at a lower learning rate."
@@ -180,34 +151,32 @@ def _training(facts: Facts) -> Iterator[Finding]:
         yield Finding("Training", f"{text} {remedy}", is_warning=True)
 
 
-def _views(facts: Facts) -> Iterator[Finding]:
+def _data_findings(facts: Facts) -> Iterator[Finding]:
     named = [
         f"{shorten(name, 40)} ({count_noun(n_features, 'feature')})"
         for name, n_features in zip(facts.views.names, facts.views.n_features, strict=True)
     ]
     yield Finding("Data", f"{count_noun(len(named), 'view')}: {join_items(named)}.")
-
-
-def _missing_views(facts: Facts) -> Iterator[Finding]:
     missing = ~facts.views.mask
-    incomplete = float(np.mean(missing.any(axis=1)))
-    if incomplete == 0:
+    if missing.any():
+        samples = _capitalize(format_percent(float(np.mean(missing.any(axis=1)))))
+        pairs = f"{format_percent(float(np.mean(missing)))} of all sample-view pairs are missing"
+        yield Finding("Missing views", f"{samples} of the samples lack at least one view; {pairs}.")
+    else:
         yield Finding("Missing views", "Every sample has every view.")
-        return
-    samples = _capitalize(format_percent(incomplete))
-    pairs = format_percent(float(np.mean(missing)))
-    text = f"{samples} of the samples lack at least one view; {pairs} of all sample-view pairs are missing."
-    yield Finding("Missing views", text)
 
 
-def _ground_truth(facts: Facts) -> Iterator[Finding]:
-    if facts.labels_true is None:
-        return
-    accuracy = format_percent(clustering_accuracy(facts.labels_true, facts.labels))
-    tail = format_percent(group_recall(facts.labels_true, facts.labels).tail)
-    few = len(np.unique(facts.labels_true)) < 3
-    smallest = "recall of the smallest class" if few else "mean recall of the smallest third of the classes"
-    yield Finding("Ground truth", f"Accuracy against the ground truth is {accuracy}; {smallest} is {tail}.")
+def _accuracy_findings(facts: Facts) -> Iterator[Finding]:
+    if facts.labels_true is not None:
+        accuracy = format_percent(clustering_accuracy(facts.labels_true, facts.labels))
+        tail = format_percent(group_recall(facts.labels_true, facts.labels).tail)
+        few = len(np.unique(facts.labels_true)) < 3
+        smallest = (
+            "recall of the smallest class" if few else "mean recall of the smallest third of the classes"
+        )
+        yield Finding(
+            "Ground truth", f"Accuracy against the ground truth is {accuracy}; {smallest} is {tail}."
+        )
 
 
 def assess_cluster(facts: Facts, cluster: int) -> tuple[str, bool]:
