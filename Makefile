@@ -61,25 +61,26 @@ fuzz: $(VENV)/test.stamp ## 20,000 cases of rubbish for all that takes input, re
 mutation: $(VENV)/mutation.stamp ## small mistakes in transport and losses: which do the tests not notice?
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.mutation.campaign $(ARGS)
 
-BENCH = $(BIN)/protocol-mvc bench
+# Data sets are searched in the folder PROTOCOL_DATA: make bench PROTOCOL_DATA=path/to/data
+BENCH = $(BIN)/python -m benchmarks
 
-bench: $(VENV)/viz.stamp ## run and record the table of the README, and the ablation
-	$(BENCH) --methods kmeans,kmeans-best-view,protocol --datasets digits --ratios 0.1
-	$(BENCH) --methods kmeans,protocol --datasets hdigit --ratios 0.1 --seeds 0,1,2,3,4
-	$(BENCH) --methods kmeans,protocol --datasets hdigit,fashion --ratios 0.5,0.9
-	$(BENCH) --methods kmeans,protocol --datasets fashion,mnist_usps,handwritten,caltech_5v_rc,bdgp --ratios 0.1
-	$(BENCH) --methods kmeans,protocol --datasets bbcsport,caltech101_7_rc --ratios none
+bench: $(VENV)/viz.stamp $(VENV)/data.stamp ## run and record the table of the README, and the ablation
+	$(BENCH) run --methods kmeans,kmeans-best-view,protocol --datasets digits --ratios 0.1
+	$(BENCH) run --methods kmeans,protocol --datasets hdigit --ratios 0.1 --seeds 0,1,2,3,4
+	$(BENCH) run --methods kmeans,protocol --datasets hdigit,fashion --ratios 0.5,0.9
+	$(BENCH) run --methods kmeans,protocol --datasets fashion,mnist_usps,handwritten,caltech_5v_rc,bdgp --ratios 0.1
+	$(BENCH) run --methods kmeans,protocol --datasets bbcsport,caltech101_7_rc --ratios none
 	$(BENCH) ablation --datasets hdigit --ratios 0.1
 
-bench-studies: $(VENV)/viz.stamp ## run, record and draw the paper's other studies on the digits
-	for study in balanced convergence sensitivity tsne; do $(BENCH) $$study || exit 1; done
+bench-studies: $(VENV)/viz.stamp $(VENV)/data.stamp ## run, record and draw the paper's other studies on the digits
+	for study in balanced-test convergence sensitivity tsne; do $(BENCH) $$study || exit 1; done
 
-bench-report: $(VENV)/viz.stamp ## make the tables of docs anew from the records
+bench-report: $(VENV)/viz.stamp $(VENV)/data.stamp ## update the tables of docs from the records
 	for page in docs/benchmarks.md docs/methods/*.md; do $(BENCH) report --update $$page || exit 1; done
 
 bench-transport: $(VENV)/test.stamp ## measure the transport solver beside others and record it
-	for study in agreement rivals memmap epoch grid random; do \
-		$(BIN)/python -W ignore benchmarks/transport.py $$study || exit 1; done
+	for study in agreement solvers memmap epoch grid random; do \
+		$(BIN)/python -W ignore -m benchmarks transport $$study || exit 1; done
 
 check: lint type docs test ## all that a change must pass; continuous integration runs this
 

@@ -1,4 +1,4 @@
-"""Methods without a network, as references: each has `fit`, `labels_` and `predict`."""
+"""Reference methods without a network: estimators with `fit`, `labels_` and `predict`."""
 
 import warnings
 from collections.abc import Iterable, Sequence
@@ -19,84 +19,89 @@ from protocol_mvc.partition.candidates import kmeans
 Floats = npt.NDArray[np.float32]
 Labels = npt.NDArray[np.int64]
 
+N_NEIGHBORS = 15
 
-def joined(views: Views, scalings: Sequence[Scaler], chosen: Iterable[int] | None = None) -> Floats:
-    """The scaled views side by side, zeros where a sample lacks one; None takes all of them."""
-    each = range(views.n_views) if chosen is None else chosen
-    return np.hstack([scaled_rows(views, v, slice(None), scalings[v]) for v in each])
+
+def concatenate_views(views: Views, scalers: Sequence[Scaler], used: Iterable[int] | None = None) -> Floats:
+    """Return the scaled views side by side, with zeros for missing rows; None uses all views."""
+    each = range(views.n_views) if used is None else used
+    return np.hstack([scaled_rows(views, v, slice(None), scalers[v]) for v in each])
 
 
 class ViewKMeans:
-    """K-means on scaled views side by side; on all of them it is what most people do today."""
+    """K-means of the concatenated scaled views.
 
-    def __init__(self, n_clusters: int, seed: int, chosen: list[int] | None = None) -> None:
-        """Keep the choice; None takes all views."""
-        self.n_clusters, self.seed, self.chosen = n_clusters, seed, chosen
+    Args:
+        n_clusters: Number of clusters.
+        seed: Random seed.
+        used: Indices of the views to use; None uses all.
+    """
+
+    def __init__(self, n_clusters: int, seed: int, used: list[int] | None = None) -> None:
+        self.n_clusters, self.seed, self.used = n_clusters, seed, used
 
     def fit(self, views: Views) -> Self:
         """Cluster the samples."""
-        self.scalings = fit_scalers(views)
-        x = joined(views, self.scalings, self.chosen)
+        self.scalers_ = fit_scalers(views)
+        x = concatenate_views(views, self.scalers_, self.used)
         self.labels_ = kmeans(x, self.n_clusters, self.seed)
-        self.found, position = np.unique(self.labels_, return_inverse=True)
-        self.centers = np.stack([x[position == k].mean(axis=0) for k in range(len(self.found))])
+        self.clusters_, position = np.unique(self.labels_, return_inverse=True)
+        self.centers_ = np.stack([x[position == k].mean(axis=0) for k in range(len(self.clusters_))])
         return self
 
     def predict(self, views: Views) -> Labels:
-        """The cluster whose centre is nearest."""
-        x = joined(views, self.scalings, self.chosen)
-        nearest: Labels = self.found[cdist(x, self.centers).argmin(axis=1)]
+        """Return the cluster with the nearest center."""
+        x = concatenate_views(views, self.scalers_, self.used)
+        nearest: Labels = self.clusters_[cdist(x, self.centers_).argmin(axis=1)]
         return nearest
 
 
 class BestViewKMeans:
-    """K-means on each scaled view; the truth picks the best one, so this is an upper bound for one view."""
+    """K-means of each scaled view; the true labels select the view, so this is an upper bound."""
 
     def __init__(self, n_clusters: int, seed: int) -> None:
-        """Keep the choice."""
         self.n_clusters, self.seed = n_clusters, seed
 
-    def fit(self, views: Views, truth: Labels) -> Self:
-        """Cluster by each view."""
+    def fit(self, views: Views, labels_true: Labels) -> Self:
+        """Cluster the samples by each view."""
         each = [ViewKMeans(self.n_clusters, self.seed, [v]).fit(views) for v in range(views.n_views)]
-        self.best = max(each, key=lambda model: metrics.clustering_accuracy(truth, model.labels_))
-        self.labels_ = self.best.labels_
+        self.best_ = max(each, key=lambda model: metrics.clustering_accuracy(labels_true, model.labels_))
+        self.labels_ = self.best_.labels_
         return self
 
     def predict(self, views: Views) -> Labels:
-        """The cluster by the view that was best in `fit`."""
-        return self.best.predict(views)
+        """Return the cluster by the view that was best in `fit`."""
+        return self.best_.predict(views)
 
 
 class ViewSpectral:
-    """Spectral clustering on the sum of the views' neighbour graphs; new samples follow their nearest."""
+    """Spectral clustering of the summed nearest-neighbor graphs of the views."""
 
     def __init__(self, n_clusters: int, seed: int) -> None:
-        """Keep the choice."""
         self.n_clusters, self.seed = n_clusters, seed
 
     def fit(self, views: Views) -> Self:
-        """Cluster the samples; nothing of the size n x n is ever dense."""
-        self.scalings = fit_scalers(views)
-        parts = [joined(views, self.scalings, [v]) for v in range(views.n_views)]
+        """Cluster the samples; the graphs are sparse."""
+        self.scalers_ = fit_scalers(views)
+        parts = [concatenate_views(views, self.scalers_, [v]) for v in range(views.n_views)]
         model = SpectralClustering(self.n_clusters, affinity="precomputed", random_state=self.seed)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # of graphs in several pieces
-            self.labels_: Labels = model.fit_predict(sum(map(affinity, parts))).astype(np.int64)
-        self.known = NearestNeighbors(n_neighbors=1).fit(np.hstack(parts))
+            warnings.simplefilter("ignore", UserWarning)  # of graphs that are not connected
+            self.labels_: Labels = model.fit_predict(sum(map(neighbor_graph, parts))).astype(np.int64)
+        self.neighbors_ = NearestNeighbors(n_neighbors=1).fit(np.hstack(parts))
         return self
 
     def predict(self, views: Views) -> Labels:
-        """The cluster of the nearest sample that was fitted."""
-        nearest = self.known.kneighbors(joined(views, self.scalings), return_distance=False)
-        found: Labels = self.labels_[nearest[:, 0]]
+        """Return the cluster of the nearest training sample."""
+        x = concatenate_views(views, self.scalers_)
+        found: Labels = self.labels_[self.neighbors_.kneighbors(x, return_distance=False)[:, 0]]
         return found
 
 
-def affinity(x: Floats) -> csr_array:
-    """1 between samples that are both among the nearest of the other, 1/2 if one is, else 0; sparse."""
-    found = kneighbors_graph(x, min(15, len(x) - 1))
-    index = (part.astype(np.int32) for part in (found.indices, found.indptr))  # as scikit-learn wants them
+def neighbor_graph(x: Floats) -> csr_array:
+    """Return affinities (n, n): 1 between mutual nearest neighbors, 1/2 if one is a neighbor of the other."""
+    found = kneighbors_graph(x, min(N_NEIGHBORS, len(x) - 1))
+    index = (part.astype(np.int32) for part in (found.indices, found.indptr))  # as scikit-learn needs them
     graph = csr_array((found.data, *index), shape=found.shape)
-    both: csr_array = (graph + graph.T) / 2
-    return both
+    mutual: csr_array = (graph + graph.T) / 2
+    return mutual

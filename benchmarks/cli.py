@@ -1,90 +1,74 @@
-"""The commands of the benchmark: runs, the paper's studies, and their report."""
+"""The commands of the benchmark: measured runs, the studies of the paper, and the report."""
 
 from collections.abc import Iterable
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from benchmarks import plots, render, studies, study_tables, tables
-from benchmarks.method_tables import HIDDEN, METHOD_SECTIONS
-from benchmarks.methods import ABLATION, CONFIGS, FOR_GAPS, METHODS
+from benchmarks import plots, render, scale, startup, studies, tables, throughput, transport
+from benchmarks.methods import ABLATION, INCOMPLETE, METHODS, NETWORKS, Changes
 from benchmarks.options import (
     FIGURES,
     PATTERNS,
     RESULTS,
+    DataHome,
+    Dataset,
+    Datasets,
+    Figure,
+    Methods,
+    Ratio,
+    Ratios,
+    RecordFile,
+    RecordFiles,
+    Seeds,
+    Set,
+    check_known,
     chosen_changes,
     chosen_units,
-    draw_if_possible,
-    each,
+    draw,
     err,
-    known,
     out,
     read_records,
-    refuse_options,
-    single,
+    single_group,
+    split,
 )
 from benchmarks.records import Record
-from benchmarks.runs import Run, Unit, cluster, run_missing
-from benchmarks.study_tables import SECTIONS
-from protocol_mvc.io.datasets import list_datasets
+from benchmarks.runs import Unit, cluster, run_missing
 
-app = typer.Typer(help="Measured runs, recorded as JSON lines.", invoke_without_command=True)
-
-Methods = Annotated[str, typer.Option(help=f"Among {', '.join(METHODS)}, separated by commas; or all.")]
-Dataset = Annotated[str, typer.Option(help=f"One of {', '.join(list_datasets())}.")]
-Datasets = Annotated[str, typer.Option(help=f"Among {', '.join(list_datasets())}; separated by commas.")]
-Ratio = Annotated[str, typer.Option(help='Imbalance ratio; "none" takes the data as they are.')]
-Ratios = Annotated[str, typer.Option(help='Imbalance ratios; "none" takes the data as they are.')]
-Seeds = Annotated[str, typer.Option(help="Seeds, separated by commas.")]
-Changes = Annotated[
-    list[str] | None, typer.Option("--set", help="field=value of the config; may be repeated.")
-]
-Records = Annotated[Path, typer.Option(help="File of records; runs that it has are not repeated.")]
-Attack = Annotated[
-    float | None,
-    typer.Option(help="Perturb the views by this much, and tell how far the scores fall.", min=0),
-]
-Missing = Annotated[
-    str | None, typer.Option(help="Hide these shares of the views at random, each sample keeping one.")
-]
-Picture = Annotated[Path, typer.Option(help="Where the picture goes.")]
-Sources = Annotated[list[str], typer.Option(help="Files of records, or patterns; may be repeated.")]
+app = typer.Typer(help="Measured runs, recorded as JSON lines, and tables of them.", no_args_is_help=True)
 
 
-@app.callback()
-def bench(
-    context: typer.Context,
+@app.command()
+def run(
     methods: Methods = "kmeans,protocol",
     datasets: Datasets = "digits",
     ratios: Ratios = "0.1",
     seeds: Seeds = "0,1,2",
-    changes: Changes = None,
-    attack: Attack = None,
-    missing: Missing = None,
-    records: Records = RESULTS / "runs.jsonl",
+    changes: Set = None,
+    attack: Annotated[
+        float | None, typer.Option(metavar="EPS", help="Also score views that are perturbed by EPS.", min=0)
+    ] = None,
+    missing_rate: Annotated[
+        str | None, typer.Option(help="Rates of views that are removed at random, separated by commas.")
+    ] = None,
+    records: RecordFile = RESULTS / "runs.jsonl",
+    data_home: DataHome = None,
 ) -> None:
-    """Run methods on data sets; a run that was cut off continues where it stopped."""
-    if context.invoked_subcommand is not None:
-        refuse_options(context)
-        return
-    among = METHODS if missing is None else FOR_GAPS
-    wanted = chosen_units(methods, datasets, ratios, seeds, among)
-    given, title = chosen_changes(changes, wanted), f"Mean over seeds, from {records}"
+    """Run methods on data sets; an interrupted benchmark continues where it stopped."""
+    wanted = chosen_units(methods, datasets, ratios, seeds, METHODS if missing_rate is None else INCOMPLETE)
+    given = chosen_changes(changes, wanted)
     if attack is not None:
-        known([unit.method for unit in wanted], CONFIGS, "method with features to attack")
-        run = partial(studies.attacked, epsilon=attack)
-        rows = _collect(wanted, records, given, f"attack {attack:g}", run)
-        out.print(render.rich_table(study_tables.attack_table(rows)))
-    elif missing is None:
-        out.print(render.rich_table(tables.score_table(_collect(wanted, records, given), title)))
+        check_known([unit.method for unit in wanted], NETWORKS, "method with features to attack")
+        rows = _collect(wanted, records, given, "attack", studies.attack, eps=attack)
+        _show(*tables.study_tables(rows, "attacks"))
+    elif missing_rate is not None:
+        for rate in split(missing_rate, float, "rate"):
+            rows = _collect(wanted, records, given, "missing-views", missing_rate=rate)
+            _show(*tables.study_tables(rows, "missing-views"))
     else:
-        for share in each(missing, float, "share"):
-            rows = _collect(wanted, records, given, f"{HIDDEN}{share:g}", partial(cluster, missing=share))
-            out.print(
-                render.rich_table(tables.score_table(rows, f"{title}; {share:.0%} of the views are missing"))
-            )
+        rows = _collect(wanted, records, given)
+        _show(tables.score_table(rows, f"Mean over seeds, from {records}"))
 
 
 @app.command()
@@ -92,35 +76,37 @@ def ablation(
     datasets: Datasets = "hdigit",
     ratios: Ratios = "0.1",
     seeds: Seeds = "0,1,2",
-    changes: Changes = None,
-    records: Records = RESULTS / "ablation.jsonl",
+    changes: Set = None,
+    records: RecordFile = RESULTS / "ablation.jsonl",
+    data_home: DataHome = None,
 ) -> None:
-    """The paper's ablation: base, with POT labels, with POT labels and rebalanced losses."""
+    """Run the ablation of the paper: base, with POT labels, with POT labels and rebalanced losses."""
     wanted = chosen_units(",".join(ABLATION), datasets, ratios, seeds)
-    out.print(
-        render.rich_table(tables.ablation_table(_collect(wanted, records, chosen_changes(changes, wanted))))
-    )
+    _show(tables.ablation_table(_collect(wanted, records, chosen_changes(changes, wanted))))
 
 
-@app.command()
-def tails(records: Sources = PATTERNS) -> None:
-    """Recall of head, medium and tail classes of every method, from records."""
-    typer.echo(render.text([tables.tails(read_records(records))], out.width), nl=False)
+@app.command("recall-by-size")
+def recall_by_size(records: RecordFiles = PATTERNS) -> None:
+    """Print the recall of head, medium and tail classes of every method, from records."""
+    section = tables.study_section(read_records(records), "recall-by-size")
+    typer.echo(render.text([section], out.width), nl=False)
 
 
-@app.command()
-def balanced(
+@app.command("balanced-test")
+def balanced_test(
     methods: Methods = "kmeans,protocol",
     datasets: Datasets = "digits",
     ratios: Ratios = "0.1,0.5,0.9",
     seeds: Seeds = "0,1,2",
-    changes: Changes = None,
-    records: Records = RESULTS / "balanced.jsonl",
+    changes: Set = None,
+    records: RecordFile = RESULTS / "balanced.jsonl",
+    data_home: DataHome = None,
 ) -> None:
-    """Fit to imbalanced data, predict a balanced test part that was set apart."""
+    """Fit to imbalanced data and predict a balanced part of the data that was held out."""
     wanted = chosen_units(methods, datasets, ratios, seeds)
-    rows = _collect(wanted, records, chosen_changes(changes, wanted), "balanced", studies.balanced)
-    out.print(render.rich_table(study_tables.balanced_table(rows)))
+    given = chosen_changes(changes, wanted)
+    rows = _collect(wanted, records, given, "balanced-test", studies.balanced_test)
+    _show(*tables.study_tables(rows, "balanced-test"))
 
 
 @app.command()
@@ -128,30 +114,33 @@ def calibration(
     datasets: Datasets = "digits",
     ratios: Ratios = "0.1",
     seeds: Seeds = "0,1,2",
-    changes: Changes = None,
-    records: Records = RESULTS / "calibration.jsonl",
+    changes: Set = None,
+    records: RecordFile = RESULTS / "calibration.jsonl",
+    data_home: DataHome = None,
 ) -> None:
-    """How sure the model is of its labels, beside how many are right."""
+    """Compare the confidence of labels with their accuracy."""
     wanted = chosen_units("protocol", datasets, ratios, seeds)
-    rows = _collect(wanted, records, chosen_changes(changes, wanted), "calibration", studies.calibration)
-    out.print(render.rich_table(study_tables.calibration_table(rows)))
+    given = chosen_changes(changes, wanted)
+    rows = _collect(wanted, records, given, "calibration", studies.calibration)
+    _show(*tables.study_tables(rows, "calibration"))
 
 
-@app.command()
-def choices(
+@app.command("ablate-defaults")
+def ablate_defaults(
     datasets: Datasets = "digits",
     ratios: Ratios = "0.1",
     seeds: Seeds = "0,1",
-    changes: Changes = None,
-    records: Records = RESULTS / "choices.jsonl",
+    changes: Set = None,
+    records: RecordFile = RESULTS / "defaults.jsonl",
+    data_home: DataHome = None,
 ) -> None:
-    """The default preset with one of its choices undone at a time."""
+    """Run the default preset with one change at a time."""
     wanted = chosen_units("protocol", datasets, ratios, seeds)
     given, rows = chosen_changes(changes, wanted), []
-    for name, fields in studies.CHOICES.items():
-        rows += [r | {"choice": name} for r in _collect(wanted, records, given | fields, "choices")]
-    for place in tables.group_records(rows).values():
-        out.print(render.rich_table(study_tables.choices_table(place)))
+    for name, fields in studies.DEFAULT_CHANGES.items():
+        both = {**given, **fields}
+        rows += _collect(wanted, records, both, "ablate-defaults", studies.change_default, change=name)
+    _show(*map(tables.change_table, tables.by_group(rows).values()))
 
 
 @app.command()
@@ -159,15 +148,17 @@ def convergence(
     dataset: Dataset = "digits",
     ratio: Ratio = "0.1",
     seeds: Seeds = "0,1,2",
-    changes: Changes = None,
-    records: Records = RESULTS / "convergence.jsonl",
-    picture: Picture = FIGURES / "convergence.png",
+    changes: Set = None,
+    records: RecordFile = RESULTS / "convergence.jsonl",
+    figure: Figure = FIGURES / "convergence.png",
+    data_home: DataHome = None,
 ) -> None:
-    """Loss, ACC and NMI after every epoch, as if training stopped there."""
-    wanted = _one_place(dataset, ratio, seeds)
-    rows = _collect(wanted, records, chosen_changes(changes, wanted), "convergence", studies.convergence)
-    out.print(render.rich_table(study_tables.convergence_table(rows)))
-    draw_if_possible(lambda: plots.draw_convergence(rows, picture), picture)
+    """Record loss, ACC and NMI after every epoch, as if the training ended there."""
+    wanted = single_group(dataset, ratio, seeds)
+    given = chosen_changes(changes, wanted)
+    rows = _collect(wanted, records, given, "convergence", studies.convergence)
+    _show(tables.convergence_table(rows))
+    draw(figure, plots.draw_convergence, rows)
 
 
 @app.command()
@@ -176,22 +167,22 @@ def sensitivity(
     dataset: Dataset = "digits",
     ratio: Ratio = "0.1",
     seeds: Seeds = "0",
-    changes: Changes = None,
-    records: Records = RESULTS / "sensitivity.jsonl",
-    picture: Picture = FIGURES / "sensitivity.png",
+    changes: Set = None,
+    records: RecordFile = RESULTS / "sensitivity.jsonl",
+    figure: Figure = FIGURES / "sensitivity.png",
+    data_home: DataHome = None,
 ) -> None:
-    """ACC over a grid of the two temperatures, and of the mix and the first mass."""
-    chosen = each(grids, str, "grid")
-    known(chosen, studies.GRIDS, "grid")
-    wanted = _one_place(dataset, ratio, seeds)
+    """Record ACC over grids of the two temperatures, and of consensus weight and initial mass."""
+    chosen = split(grids, str, "grid")
+    check_known(chosen, studies.GRIDS, "grid")
+    wanted = single_group(dataset, ratio, seeds)
     given = chosen_changes(changes, wanted)
     rows: dict[str, list[Record]] = {name: [] for name in chosen}
     for name in chosen:
         for cell in studies.grid(name):
-            rows[name] += _collect(wanted, records, given | cell, "sensitivity")
-        for table in study_tables.sensitivity_tables(rows[name], name):
-            out.print(render.rich_table(table))
-    draw_if_possible(lambda: plots.draw_sensitivity(rows, picture), picture)
+            rows[name] += _collect(wanted, records, {**given, **cell}, "sensitivity")
+        _show(*tables.sensitivity_tables(rows[name], name))
+    draw(figure, plots.draw_sensitivity, rows)
 
 
 @app.command()
@@ -199,48 +190,63 @@ def tsne(
     dataset: Dataset = "digits",
     ratio: Ratio = "0.1",
     seed: Annotated[int, typer.Option(help="Seed of the data and of the method.")] = 0,
-    changes: Changes = None,
-    records: Records = RESULTS / "tsne.jsonl",
-    picture: Picture = FIGURES / "tsne.png",
+    changes: Set = None,
+    records: RecordFile = RESULTS / "tsne.jsonl",
+    figure: Figure = FIGURES / "tsne.png",
+    data_home: DataHome = None,
 ) -> None:
-    """A map of the views and of the features after every stage, coloured by truth."""
-    wanted = _one_place(dataset, ratio, str(seed))
-    (row,) = _collect(wanted, records, chosen_changes(changes, wanted), "tsne", studies.maps)
-    out.print(render.rich_table(study_tables.separation_table(row)))
-    draw_if_possible(lambda: plots.draw_maps(row, picture), picture)
+    """Draw t-SNEs of the views and of the embedding after every stage, colored by true class."""
+    wanted = single_group(dataset, ratio, str(seed))
+    (row,) = _collect(wanted, records, chosen_changes(changes, wanted), "tsne", studies.tsne)
+    _show(tables.silhouette_table(row))
+    draw(figure, plots.draw_tsne, row)
 
 
-@app.command("report")
-def write_report(
-    records: Sources = PATTERNS,
+@app.command()
+def report(
+    records: RecordFiles = PATTERNS,
     format: render.Format = render.Format.text,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="File; else the terminal.")] = None,
-    update: Annotated[Path | None, typer.Option(help="Page whose generated parts are made anew.")] = None,
+    update: Annotated[Path | None, typer.Option(help="Page whose generated parts are updated.")] = None,
 ) -> None:
-    """The paper's tables beside ours, from records."""
-    found, wanted = read_records(records), SECTIONS | (METHOD_SECTIONS if update else {})
-    sections = {name: make(found) for name, make in wanted.items()}
+    """Write the tables of all records, beside those of the paper."""
+    found, makers = read_records(records), tables.SECTIONS | (tables.METHOD_SECTIONS if update else {})
+    sections = {name: make(found) for name, make in makers.items()}
     if update is not None:
         update.write_text(render.fill(update.read_text(encoding="utf-8"), sections), encoding="utf-8")
-        err.print(f"Updated: {update}")
     elif output is None:
-        typer.echo(render.written(list(sections.values()), format), nl=False)
+        typer.echo(render.render(list(sections.values()), format), nl=False)
     else:
-        output.write_text(render.written(list(sections.values()), format), encoding="utf-8")
-        err.print(f"Report: {output}")
+        output.write_text(render.render(list(sections.values()), format), encoding="utf-8")
 
 
-def _one_place(dataset: str, ratio: str, seeds: str) -> list[Unit]:
-    return chosen_units("protocol", single(dataset, "data set"), single(ratio, "ratio"), seeds)
+app.command()(startup.startup)
+app.command()(scale.scale)
+app.command()(throughput.throughput)
+app.add_typer(transport.app, name="transport")
 
 
 def _collect(
-    wanted: Iterable[Unit], path: Path, changes: dict[str, Any], study: str | None = None, run: Run = cluster
+    wanted: Iterable[Unit],
+    path: Path,
+    changes: Changes,
+    study: str | None = None,
+    function: Any = cluster,
+    **options: Any,
 ) -> list[Record]:
+    """Return the records of the units, printing each as it ends."""
     rows = []
-    for record in run_missing(wanted, path, changes, study=study, run=run):
+    for record in run_missing(wanted, path, changes, study=study, run=function, **options):
         rows.append(record)
-        shown = {name: record["scores"][name] for name in tables.COLUMNS} if "scores" in record else "done"
-        unit = f"{record['dataset']} R={record['ratio']} {record['method']} seed {record['seed']}"
-        err.print(f"{unit}: {shown}", soft_wrap=True)
+        scores = record.get("scores", {})
+        shown = " ".join(
+            f"{name} {scores[name]:.3f}" for name in ("acc", "nmi", "pur", "tail") if name in scores
+        )
+        unit = f"{record['dataset']} R={record['imbalance_ratio']} {record['method']} seed {record['seed']}"
+        err.print(f"{unit}: {shown or 'done'}", soft_wrap=True, highlight=False)
     return rows
+
+
+def _show(*shown: tables.Table) -> None:
+    for table in shown:
+        out.print(render.rich_table(table))

@@ -1,8 +1,7 @@
-"""The methods of the benchmark, each an estimator with `fit`, `labels_` and `predict`."""
+"""The methods of the benchmark by name: estimators with `fit`, `labels_` and `predict`."""
 
 from collections.abc import Callable, Mapping
-from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -12,80 +11,89 @@ from benchmarks.records import as_stored
 from protocol_mvc.data import Views
 from protocol_mvc.estimators.base import MultiViewClusterer
 from protocol_mvc.estimators.clusterers import ESTIMATORS, PROTOCOL
-from protocol_mvc.methods.protocol.config import PRESETS
-from protocol_mvc.utils.config import make_config
+from protocol_mvc.utils.config import make_config, update_config
 
 Labels = npt.NDArray[np.int64]
-Fields = Mapping[str, Any]
+Config = dict[str, Any]  # as a record holds it
+Changes = Mapping[str, Any]  # values by the names of config fields, with dots: {"losses.rebalanced": False}
 
-DEFAULT = dict(PRESETS["default"])
-ALIGNED = {"rounds": 0}  # what stops a config after the alignment
-# The paper's ablation: alignment alone, with POT labels, with POT labels and rebalanced losses.
-ABLATION: dict[str, dict[str, Any]] = {"base": ALIGNED, "base+pot": {"rebalance": False}, "base+pot+clr": {}}
-
-
-def _named() -> dict[str, tuple[type[MultiViewClusterer], dict[str, Any]]]:
-    """Every estimator with every preset: "csot" has the default one, "csot-published" the other."""
-    return {
-        name if preset == "default" else f"{name}-{preset}": (kind, dict(config))
-        for name, kind in ESTIMATORS.items()
-        for preset, config in kind._presets.items()
-    }
+NO_REBALANCING: Config = {"schedule.n_rounds": 0}  # ends the training after the alignment
+# The ablation of the paper: alignment alone, with POT labels, with POT labels and rebalanced losses.
+ABLATION: dict[str, Config] = {
+    "base": NO_REBALANCING,
+    "base+pot": {"losses.rebalanced": False},
+    "base+pot+clr": {},
+}
 
 
-# Estimator and fields of the config of every method that has one.
-NETWORKS = _named() | {name: (PROTOCOL, DEFAULT | removed) for name, removed in ABLATION.items()}
-CONFIGS = {name: fields for name, (_, fields) in NETWORKS.items()}
+class Network(NamedTuple):
+    """A method with a config: its estimator, a preset, and changes of the preset."""
+
+    estimator: type[MultiViewClusterer]
+    preset: str
+    changes: Changes
+
+
+# "csot" has the default preset, "csot-published" the preset of that name.
+NETWORKS: dict[str, Network] = {
+    name if preset == "default" else f"{name}-{preset}": Network(estimator, preset, {})
+    for name, estimator in ESTIMATORS.items()
+    for preset in estimator._presets
+} | {name: Network(PROTOCOL, "default", changes) for name, changes in ABLATION.items()}
+
 CLASSICAL: dict[str, Callable[[int, int], Any]] = {
     "kmeans": ViewKMeans,
     "kmeans-best-view": BestViewKMeans,
     "spectral": ViewSpectral,
 }
-UPPER_BOUNDS = {"kmeans-best-view"}  # the methods that are given the truth
-COMPARED = [*CLASSICAL, *ESTIMATORS, "ardmvc-am"]  # what "all" means: no variants of one method
-# The methods for samples that lack views; to K-means these are zeros.
-FOR_GAPS = ["kmeans", *(name for name, (kind, _) in NETWORKS.items() if kind._method.incomplete)]
+METHODS = [*CLASSICAL, *NETWORKS]
+UPPER_BOUNDS = {"kmeans-best-view"}  # methods that use the true labels
+COMPARED = [*CLASSICAL, *ESTIMATORS, "ardmvc-am"]  # the meaning of "all"
+# Methods for samples with missing views; K-means fills them with zeros.
+INCOMPLETE = ["kmeans", *(name for name, (kind, *_) in NETWORKS.items() if kind._method.incomplete)]
 
 
-def _classical(make: Callable[[int, int], Any], n_clusters: int, seed: int, fields: Fields) -> Any:
-    return make(n_clusters, seed)
+def make_estimator(method: str, n_clusters: int, seed: int, config: Config) -> Any:
+    """Return the estimator of a method, not fitted."""
+    if method in CLASSICAL:
+        return CLASSICAL[method](n_clusters, seed)
+    estimator = NETWORKS[method].estimator
+    fields = make_config(type(estimator._presets["default"]), config)
+    return estimator(n_clusters, config=fields, random_state=seed)
 
 
-def _network(
-    kind: type[MultiViewClusterer], n_clusters: int, seed: int, fields: Fields
-) -> MultiViewClusterer:
-    config = make_config(type(kind._presets["default"]), dict(fields))
-    return kind(n_clusters, config=config, random_state=seed)
+def fit_method(method: str, views: Views, seed: int, config: Config, labels_true: Labels) -> Any:
+    """Return the fitted estimator; only upper bounds get more of the true labels than their number."""
+    model = make_estimator(method, len(np.unique(labels_true)), seed, config)
+    return model.fit(views, labels_true) if method in UPPER_BOUNDS else model.fit(views)
 
 
-# (number of clusters, seed, fields of the config) -> estimator
-METHODS: dict[str, Callable[[int, int, Fields], Any]] = {
-    **{name: partial(_classical, make) for name, make in CLASSICAL.items()},
-    **{name: partial(_network, kind) for name, (kind, _) in NETWORKS.items()},
-}
+def config_of(method: str, changes: Changes | None = None) -> Config:
+    """Return the full config of a method as a record holds it; empty for methods without one.
 
-
-def config_of(method: str, changes: Fields | None = None) -> dict[str, Any]:
-    """The config a method runs with, as a record holds it; changes are for methods that have a config.
+    Args:
+        method: name of the method.
+        changes: fields that differ from the preset; those that define a variant of the ablation stay.
 
     Raises:
-        ValueError: If a change is not one of a config field, or its value not allowed.
+        ValueError: If there is no such field, or its value is not allowed.
     """
     if method not in NETWORKS:
         return {}
-    kind, own = NETWORKS[method]
-    # What a variant of the ablation lacks stays away, whatever else is changed.
-    fields = own | dict(changes or {}) | ABLATION.get(method, {})
-    stored: dict[str, Any] = as_stored(dict(make_config(type(kind._presets["default"]), fields)))
-    return stored
+    estimator, preset, own = NETWORKS[method]
+    config = update_config(estimator._presets[preset], with_underscores({**(changes or {}), **own}))
+    fields: Config = as_stored(config.model_dump())
+    return fields
 
 
-def before(method: str) -> dict[str, Any]:
-    """What was done before some fields of the config of a method were there."""
-    return type(NETWORKS[method][0]._presets["default"]).before if method in NETWORKS else {}
+def with_underscores(changes: Changes) -> Config:
+    """Return changes with the names of `update_config`: `schedule__n_rounds` for `schedule.n_rounds`."""
+    return {name.replace(".", "__"): value for name, value in changes.items()}
 
 
-def fitted(method: str, views: Views, seed: int, fields: Fields, truth: Labels) -> Any:
-    """The fitted estimator of a method; the truth tells all of them no more than the number of clusters."""
-    model = METHODS[method](len(np.unique(truth)), seed, fields)
-    return model.fit(views, truth) if method in UPPER_BOUNDS else model.fit(views)
+def get_field(config: Config, name: str) -> Any:
+    """Return the value of a field, named with dots."""
+    value: Any = config
+    for part in name.split("."):
+        value = value[part]
+    return value

@@ -1,49 +1,91 @@
-"""Options of the benchmark's commands: lists separated by commas, config changes, files of records."""
+"""Options of the commands: lists separated by commas, changes of the config, files of records."""
 
 import glob
 import json
+import os
 from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 
-from benchmarks.methods import COMPARED, CONFIGS, METHODS, config_of
+from benchmarks.methods import COMPARED, METHODS, NETWORKS, Changes, config_of
 from benchmarks.records import Record, read_all
 from benchmarks.runs import Unit, units
 from protocol_mvc.io.datasets import list_datasets
 from protocol_mvc.report import figures
 
+RESULTS, FIGURES = Path("benchmarks/results"), Path("benchmarks/figures")
+PATTERNS = [str(RESULTS / "*.jsonl")]
 out = Console() if Console().is_terminal else Console(width=130)
 err = Console(stderr=True)
 
-RESULTS, FIGURES = Path("benchmarks/results"), Path("benchmarks/figures")
-PATTERNS = [str(RESULTS / "*.jsonl")]
+
+def _set_data_home(folder: Path | None) -> Path | None:
+    if folder is not None:
+        os.environ["PROTOCOL_DATA"] = str(folder)
+    return folder
+
+
+Methods = Annotated[str, typer.Option(help=f"Among {', '.join(METHODS)}, separated by commas; or all.")]
+Dataset = Annotated[str, typer.Option(help=f"One of {', '.join(list_datasets())}.")]
+Datasets = Annotated[str, typer.Option(help=f"Among {', '.join(list_datasets())}; separated by commas.")]
+Ratio = Annotated[str, typer.Option(help='Imbalance ratio; "none" takes the data as they are.')]
+Ratios = Annotated[str, typer.Option(help='Imbalance ratios; "none" takes the data as they are.')]
+Seeds = Annotated[str, typer.Option(help="Seeds, separated by commas.")]
+Set = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="FIELD=VALUE", help="Change a field of the config; may be repeated."),
+]
+RecordFile = Annotated[
+    Path, typer.Option("--records", help="File of records; runs that it has are not repeated.")
+]
+RecordFiles = Annotated[
+    list[str], typer.Option("--records", help="Files of records or patterns; repeatable.")
+]
+Figure = Annotated[Path, typer.Option(help="File of the figure.")]
+DataHome = Annotated[
+    Path | None,
+    typer.Option(callback=_set_data_home, help="Folder of the data sets; the default is $PROTOCOL_DATA."),
+]
 
 
 def chosen_units(
     methods: str, datasets: str, ratios: str, seeds: str, among: Collection[str] = METHODS
 ) -> list[Unit]:
-    """All combinations of lists separated by commas; methods that cannot be chosen are refused."""
-    everything = [method for method in COMPARED if method in among]
-    chosen = everything if methods == "all" else each(methods, str, "method")
-    data = each(datasets, str, "data set")
-    known(chosen, METHODS, "method")
-    known(chosen, among, "method for samples that lack views")
-    known(data, list_datasets(), "data set")
-    parts = each(ratios, lambda text: None if text == "none" else float(text), "ratio")
-    return list(units(chosen, data, parts, each(seeds, int, "seed")))
+    """Return all combinations of four lists separated by commas.
+
+    Args:
+        methods: Names of methods, or "all".
+        datasets: Names of data sets.
+        ratios: Imbalance ratios or "none".
+        seeds: Seeds.
+        among: The methods that can be chosen.
+    """
+    chosen = [m for m in COMPARED if m in among] if methods == "all" else split(methods, str, "method")
+    check_known(chosen, METHODS, "method")
+    check_known(chosen, among, "method for samples with missing views")
+    names = split(datasets, str, "data set")
+    check_known(names, list_datasets(), "data set")
+    values = split(ratios, lambda text: None if text == "none" else float(text), "ratio")
+    return list(units(chosen, names, values, split(seeds, int, "seed")))
 
 
-def chosen_changes(texts: Iterable[str] | None, wanted: Iterable[Unit]) -> dict[str, Any]:
-    """Fields and values from `field=value`, checked against every method that has a config."""
-    changes = dict(map(change, texts or ()))
-    methods = [method for method in dict.fromkeys(unit.method for unit in wanted) if method in CONFIGS]
+def single_group(dataset: str, ratio: str, seeds: str) -> list[Unit]:
+    """Return units of PROTOCOL on one data set at one ratio, for studies whose figure shows no more."""
+    for text, kind in ((dataset, "data set"), (ratio, "ratio")):
+        if "," in text:
+            raise typer.BadParameter(f"this study takes one {kind}, not {text!r}: run it once for each")
+    return chosen_units("protocol", dataset, ratio, seeds)
+
+
+def chosen_changes(texts: Iterable[str] | None, wanted: Iterable[Unit]) -> Changes:
+    """Return names and values of `--set` options, after validating them for every method with a config."""
+    changes = dict(parse_change(text) for text in texts or ())
+    methods = [method for method in dict.fromkeys(unit.method for unit in wanted) if method in NETWORKS]
     if changes and not methods:
-        raise typer.BadParameter(f"--set is for methods with a config: choose among {', '.join(CONFIGS)}")
-    for method in methods:
-        known(list(changes), CONFIGS[method], f"config field of {method}")
+        raise typer.BadParameter(f"--set is for methods with a config: choose among {', '.join(NETWORKS)}")
     try:
         for method in methods:
             config_of(method, changes)
@@ -52,62 +94,47 @@ def chosen_changes(texts: Iterable[str] | None, wanted: Iterable[Unit]) -> dict[
     return changes
 
 
-def change(text: str) -> tuple[str, Any]:
-    """The field and the value, read as JSON or else as a word, of `field=value`."""
-    field, equals, value = text.partition("=")
+def parse_change(text: str) -> tuple[str, Any]:
+    """Return the name and the value, in JSON or a plain word, of `name=value`."""
+    name, equals, value = text.partition("=")
     if not equals:
-        raise typer.BadParameter(f"--set takes field=value, such as mix=0.3, not {text!r}")
+        raise typer.BadParameter(f"--set takes field=value, not {text!r}")
     try:
-        return field, json.loads(value)
+        return name, json.loads(value)
     except json.JSONDecodeError:
-        return field, value
+        return name, value
 
 
 def read_records(patterns: Iterable[str]) -> list[Record]:
-    """The records of all files that the patterns match; only the default may match nothing."""
+    """Return the records of all files that match; only the default pattern may match no file."""
     paths: list[Path] = []
     for pattern in patterns:
         found = glob.glob(pattern)
         if not found and pattern not in PATTERNS:
-            raise typer.BadParameter(f"there is no file {pattern}: name files of records, or a pattern")
+            raise typer.BadParameter(f"there is no file {pattern}")
         paths += map(Path, found)
     return read_all(paths)
 
 
-def draw_if_possible(draw: Callable[[], None], path: Path) -> None:
-    """Draw a figure if matplotlib is installed, and print where it is."""
+def draw(path: Path, function: Callable[..., None], *args: Any) -> None:
+    """Call ``function(*args, path)`` if matplotlib is installed, and print the path."""
     if figures.can_draw():
-        draw()
+        function(*args, path)
         err.print(f"Figure: {path}", markup=False, highlight=False, soft_wrap=True)
     else:
-        err.print("No figure: it needs matplotlib (pip install 'protocol-mvc[viz]').", markup=False)
+        err.print("No figure: install matplotlib (pip install 'protocol-mvc[viz]').", markup=False)
 
 
-def refuse_options(context: typer.Context) -> None:
-    """Options in front of a subcommand would be ignored in silence."""
-    for name in context.params:
-        source = context.get_parameter_source(name)
-        if source is not None and source.name == "COMMANDLINE":
-            raise typer.BadParameter(f"put the options after {context.invoked_subcommand!r}, not before it")
-
-
-def each(texts: str, read: Callable[[str], Any], kind: str) -> list[Any]:
-    """The values of a list separated by commas."""
+def split(texts: str, read: Callable[[str], Any], kind: str) -> list[Any]:
+    """Return the values of a list separated by commas."""
     try:
         return [read(text.strip()) for text in texts.split(",")]
     except ValueError as error:
         raise typer.BadParameter(f"{kind}s are numbers separated by commas: {error}") from None
 
 
-def single(text: str, kind: str) -> str:
-    """The text, unless it is a list: a figure shows one data set at one ratio."""
-    if "," in text:
-        raise typer.BadParameter(f"this study takes one {kind}, not {text!r}: run it once for each")
-    return text
-
-
-def known(chosen: list[str], choices: Iterable[str], kind: str) -> None:
-    """Refuse a name that is not among the choices."""
-    for name in chosen:
-        if name not in choices:
-            raise typer.BadParameter(f"unknown {kind} {name!r}: choose among {', '.join(choices)}")
+def check_known(names: Iterable[str], known: Collection[str], kind: str) -> None:
+    """Raise `BadParameter` for the first name that is not among the known names."""
+    for name in names:
+        if name not in known:
+            raise typer.BadParameter(f"unknown {kind} {name!r}: choose among {', '.join(known)}")

@@ -1,54 +1,57 @@
-"""The numbers of the paper's tables, to stand beside ours."""
+"""The numbers of the paper's tables."""
 
 import functools
 import json
-from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 SCORES = ("acc", "nmi", "pur")  # of the main tables, in their order; the ablation has the first two
 PROTOCOL = "PROTOCOL"
 VARIANTS = {"base": "Base", "base+pot": "w/ POT", "base+pot+clr": "w/ POT+CLR"}  # our name, the paper's
-GUIDE = {
-    "fashion": "Fashion is rebuilt by the paper's recipe with another pairing of the images: the paper's "
-    "numbers are a guide here, not a check."
+NOTES = {
+    "fashion": "Fashion is rebuilt by the paper's recipe with another pairing of the images, so that the "
+    "paper's numbers are only a guide."
 }
 
 
 @functools.cache
 def numbers() -> dict[str, Any]:
-    """All that the paper tells, as stored."""
-    text = files("benchmarks").joinpath("paper_results.json").read_text(encoding="utf-8")
-    stored: dict[str, Any] = json.loads(text)
+    """Return all numbers, as stored in paper_results.json."""
+    stored: dict[str, Any] = json.loads(Path(__file__).with_name("paper_results.json").read_text("utf-8"))
     return stored
 
 
 def has(dataset: str) -> bool:
-    """Whether a data set is one of the paper's."""
+    """Return whether the paper has results of a data set."""
     return dataset in numbers()["datasets"]
 
 
 def ratios() -> list[float]:
-    """The imbalance ratios of the main tables."""
+    """Return the imbalance ratios of the main tables."""
     return [float(ratio) for ratio in numbers()["main"]]
 
 
 def main(dataset: str, ratio: float | None) -> dict[str, list[float]]:
-    """ACC, NMI and PUR by method; nothing where the paper has no such table."""
-    methods = numbers()["main"].get(_text(ratio), {})
+    """Return ACC, NMI and PUR by the paper's name of a method; empty if the paper has no such table."""
+    methods = numbers()["main"].get(_key(ratio), {})
     return {method: by_set[dataset] for method, by_set in methods.items() if dataset in by_set}
 
 
+def scores(method: str, dataset: str, ratio: float | None) -> list[float] | None:
+    """Return ACC, NMI and PUR of a method, by our name for it, or None."""
+    return {normalized(name): found for name, found in main(dataset, ratio).items()}.get(normalized(method))
+
+
 def ablation(variant: str, dataset: str, ratio: float | None) -> list[float] | None:
-    """ACC and NMI of a variant, by our name for it; None where the paper tells none."""
-    found: list[float] | None
-    found = numbers()["ablation"][VARIANTS[variant]].get(dataset, {}).get(_text(ratio))
+    """Return ACC and NMI of a variant, by our name for it, or None."""
+    found: list[float] | None = numbers()["ablation"][VARIANTS[variant]].get(dataset, {}).get(_key(ratio))
     return found
 
 
-def plain(name: str) -> str:
-    """The letters and digits of a method's name, so that `ar-dmvc-am` finds AR-DMVC-AM."""
+def normalized(name: str) -> str:
+    """Return the letters and digits of a method's name: `ardmvc-am` and AR-DMVC-AM are the same."""
     return "".join(letter for letter in name.lower() if letter.isalnum())
 
 
-def _text(ratio: float | None) -> str:
+def _key(ratio: float | None) -> str:
     return "" if ratio is None else f"{ratio:g}"

@@ -1,4 +1,4 @@
-"""Pictures of the studies, drawn from their records."""
+"""Figures of the studies, drawn from their records."""
 
 from collections.abc import Sequence
 from itertools import product
@@ -9,13 +9,12 @@ import numpy as np
 
 from benchmarks.records import Record
 from benchmarks.studies import GRIDS
-from benchmarks.study_tables import accuracies
-from benchmarks.tables import title
+from benchmarks.tables import accuracy_grid, data_title
 from protocol_mvc.report.figures import mark_stages
 
 
 def draw_convergence(records: Sequence[Record], path: Path) -> None:
-    """ACC and NMI by epoch, one line per record, and the loss below them."""
+    """Draw ACC and NMI by epoch, one line per record, above the loss."""
     figure = _figure(9, 6)
     above, below = figure.subplots(2, 1, sharex=True)
     for record in records:
@@ -32,38 +31,37 @@ def draw_convergence(records: Sequence[Record], path: Path) -> None:
 
 
 def draw_sensitivity(records: dict[str, list[Record]], path: Path) -> None:
-    """A heat map of mean accuracies for each pair of fields."""
+    """Draw a heat map of the mean ACC for each grid."""
     figure = _figure(5.5 * len(records), 4.5)
     for axes, (name, group) in zip(np.ravel(figure.subplots(1, len(records))), records.items(), strict=True):
-        _heat_map(axes, accuracies(group, name), *GRIDS[name])
+        _heat_map(axes, group, name)
     _save(figure, path, f"Mean ACC, {_title(next(iter(records.values()))[0])}")
 
 
-def _heat_map(axes: Any, values: dict[tuple[str, str], list[float]], down: str, across: str) -> None:
-    left, top = (sorted({cell[i] for cell in values}, key=float) for i in (0, 1))
-    shown = np.array([[np.mean(values.get((i, j), [np.nan])) for j in top] for i in left])
-    axes.imshow(shown, cmap="viridis", vmin=0, vmax=1)  # one scale, so that small changes look small
-    for i, j in product(range(len(left)), range(len(top))):
-        axes.text(
-            j, i, f"{shown[i, j]:.3f}", ha="center", va="center", color="white" if shown[i, j] < 0.6 else "k"
-        )
-    axes.set(xlabel=across, ylabel=down, xticks=range(len(top)), yticks=range(len(left)))
-    axes.set_xticklabels(top)
-    axes.set_yticklabels(left)
+def _heat_map(axes: Any, records: list[Record], name: str) -> None:
+    grid = accuracy_grid(records, name)
+    shown, (down, across) = grid.to_numpy(), GRIDS[name]
+    axes.imshow(shown, cmap="viridis", vmin=0, vmax=1)
+    for i, j in product(*map(range, shown.shape)):
+        color = "white" if shown[i, j] < 0.6 else "k"
+        axes.text(j, i, f"{shown[i, j]:.3f}", ha="center", va="center", color=color)
+    axes.set(xlabel=across, ylabel=down, xticks=range(shown.shape[1]), yticks=range(shown.shape[0]))
+    axes.set_xticklabels([f"{value:g}" for value in grid.columns])
+    axes.set_yticklabels([f"{value:g}" for value in grid.index])
 
 
-def draw_maps(record: Record, path: Path) -> None:
-    """The maps of one record side by side, coloured by truth."""
-    figure = _figure(4 * len(record["maps"]), 4.2)
-    panels = np.ravel(figure.subplots(1, len(record["maps"])))
-    for axes, (name, points) in zip(panels, record["maps"].items(), strict=True):
-        axes.scatter(*np.asarray(points).T, c=record["truth"], s=5, cmap="tab20")
-        axes.set(title=f"{name} (separation {record['separation'][name]:.2f})", xticks=[], yticks=[])
-    _save(figure, path, f"t-SNE coloured by truth, {_title(record)}, seed {record['seed']}")
+def draw_tsne(record: Record, path: Path) -> None:
+    """Draw the t-SNEs of one record side by side, colored by true class."""
+    figure = _figure(4 * len(record["tsne"]), 4.2)
+    panels = np.ravel(figure.subplots(1, len(record["tsne"])))
+    for axes, (name, points) in zip(panels, record["tsne"].items(), strict=True):
+        axes.scatter(*np.asarray(points).T, c=record["labels_true"], s=5, cmap="tab20")
+        axes.set(title=f"{name} (silhouette {record['silhouette'][name]:.2f})", xticks=[], yticks=[])
+    _save(figure, path, f"t-SNE colored by true class, {_title(record)}, seed {record['seed']}")
 
 
 def _title(record: Record) -> str:
-    return f"{title(record['dataset'], record['ratio'])}, {record['method']}"
+    return f"{data_title(record['dataset'], record['imbalance_ratio'])}, {record['method']}"
 
 
 def _figure(width: float, height: float) -> Any:

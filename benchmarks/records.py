@@ -1,4 +1,4 @@
-"""Records: one JSON line per run, with all that decided its result. Runs are added, never removed."""
+"""Records of the benchmark: one JSON line for each measurement, with its config and provenance."""
 
 import functools
 import json
@@ -6,8 +6,11 @@ import platform
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterable
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -15,58 +18,74 @@ import torch
 
 Record = dict[str, Any]
 
+RESULTS = Path(__file__).parent / "results"
+PACKAGES = ("torch", "numpy", "scipy", "scikit-learn")
+
 
 def read(path: Path) -> list[Record]:
-    """The records of a file; none where there is no file. A last line that was cut off does not count."""
+    """Return the records of a file, or none if there is no file; a last line that was cut off is ignored."""
     lines = path.read_text().splitlines(keepends=True) if path.exists() else []
     return [json.loads(line) for line in lines if line.endswith("\n")]
 
 
 def read_all(paths: Iterable[Path]) -> list[Record]:
-    """The records of several files, oldest first; those that do not tell when they ended come first."""
+    """Return the records of several files, sorted by the time of their end; those without a time first."""
     records = [record for path in sorted(set(paths)) for record in read(path)]
     return sorted(records, key=lambda record: str(record.get("ended", "")))
 
 
 def append(record: Record, path: Path) -> None:
-    """Add a record as the last line; a line that was cut off before it makes room."""
+    """Append a record to a file; a last line that was cut off is removed first."""
     path.parent.mkdir(parents=True, exist_ok=True)
     if path.exists() and not path.read_bytes().endswith(b"\n"):
-        path.write_text("".join(json.dumps(kept) + "\n" for kept in read(path)))
+        path.write_text("".join(json.dumps(complete) + "\n" for complete in read(path)))
     with path.open("a") as file:
         file.write(json.dumps(record) + "\n")
 
 
 def as_stored(value: Any) -> Any:
-    """A value as it comes back from a record: tuples are lists there."""
+    """Return a value as it is read from a record: tuples become lists."""
     return json.loads(json.dumps(value))
 
 
+@contextmanager
+def timed() -> Iterator[Record]:
+    """Measure a block; the dict has its `seconds` and `cpu_seconds` after the block."""
+    times: Record = {}
+    wall, cpu = time.perf_counter(), time.process_time()
+    yield times
+    times["seconds"] = round(time.perf_counter() - wall, 2)
+    times["cpu_seconds"] = round(time.process_time() - cpu, 2)
+
+
 def provenance() -> Record:
-    """Where a number comes from: command, commit and machine."""
+    """Return command, commit, machine, number of threads and versions of the running process."""
+    script = Path(sys.argv[0])
+    program = f"python -m {script.parent.name}" if script.name == "__main__.py" else script.name
     return {
-        "command": shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]]),
+        "command": f"{program} {shlex.join(sys.argv[1:])}".strip(),
         "commit": commit(),
-        "machine": f"{platform.machine()}, {torch.get_num_threads()} threads, torch {torch.__version__}",
+        "machine": platform.machine(),
+        "threads": torch.get_num_threads(),
+        "versions": {"python": platform.python_version()} | {name: version(name) for name in PACKAGES},
     }
 
 
 def now() -> str:
-    """The time in UTC, in a form whose alphabetical order is that of time."""
+    """Return the time in UTC, in a format that sorts as text."""
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-@functools.cache  # what was loaded at the start is what runs, whatever happens to the files meanwhile
+@functools.cache  # the sources that are running are those of the start
 def commit() -> str:
-    """The commit of the source tree that is running, with a plus sign if it has changes; else unknown."""
+    """Return the commit of the source tree, with a plus sign if files were changed, or "unknown"."""
     try:
-        dirty = _git("status", "--porcelain", "--untracked-files=no", ".")
+        dirty = _git("status", "--porcelain", "--untracked-files=no", "src", "benchmarks/*.py")
         return _git("rev-parse", "--short", "HEAD") + ("+" if dirty else "")
     except (OSError, subprocess.CalledProcessError):
         return "unknown"
 
 
 def _git(*words: str) -> str:
-    # The whole package, not this folder alone: a change anywhere in it may change a result.
     command = ["git", "-C", str(Path(__file__).parents[1]), *words]
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()

@@ -1,6 +1,5 @@
-"""Measured runs: each is a unit of work that ends in one record, and is never run twice."""
+"""Measured runs: each ends in one record, and is not repeated if a record of it exists."""
 
-import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import product
@@ -10,148 +9,130 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from benchmarks.methods import Fields, before, config_of, fitted
-from benchmarks.records import Record, append, now, provenance, read
+from benchmarks.methods import Changes, Config, config_of, fit_method
+from benchmarks.records import Record, append, now, provenance, read, timed
 from protocol_mvc.data import data_hash, mask_views
 from protocol_mvc.evaluation import metrics
 from protocol_mvc.io.datasets import load_dataset
 
 Labels = npt.NDArray[np.int64]
 
-#: fields of configs that earlier records lack, and the samples up to which they change nothing
-ADDED = {"most_rows": 20_000, "most_rebalance_steps": 4096}
-
 
 class Unit(NamedTuple):
-    """One run: everything that decides its result but the config."""
+    """What decides the result of a run, besides the config."""
 
     method: str
     dataset: str
-    ratio: float | None  # imbalance ratio; None takes the data set as it is
+    imbalance_ratio: float | None  # None takes the data set as it is
     seed: int  # of the subset and of the method
 
 
-Run = Callable[[Unit, Fields], Record]
+Run = Callable[..., Record]  # (unit, config, **options) -> the measured part of the record
 
 
 def units(
     methods: Iterable[str], datasets: Iterable[str], ratios: Iterable[float | None], seeds: Iterable[int]
 ) -> Iterator[Unit]:
-    """All combinations; seeds vary slowest, so that an early stop leaves whole tables."""
+    """Yield all combinations; seeds vary slowest, so that an interrupted benchmark has complete tables."""
     for seed, dataset, ratio, method in product(seeds, list(datasets), list(ratios), list(methods)):
         yield Unit(method, dataset, ratio, seed)
 
 
-def cluster(unit: Unit, config: Fields, *, missing: float = 0.0) -> Record:
-    """Load, hide a share of the views, cluster, score; the truth reaches scorer and upper bounds alone."""
-    views, truth = load_dataset(unit.dataset, imbalance_ratio=unit.ratio, random_state=unit.seed)
-    views = mask_views(views, missing, unit.seed) if missing else views
-    started = time.perf_counter()
-    model = fitted(unit.method, views, unit.seed, config, truth)
-    seconds = time.perf_counter() - started
+def cluster(unit: Unit, config: Config, *, missing_rate: float = 0.0) -> Record:
+    """Load the data, mask a part of the views, fit the method and score its labels."""
+    views, labels_true = load_dataset(
+        unit.dataset, imbalance_ratio=unit.imbalance_ratio, random_state=unit.seed
+    )
+    views = mask_views(views, missing_rate, unit.seed) if missing_rate else views
+    with timed() as times:
+        model = fit_method(unit.method, views, unit.seed, config, labels_true)
     return {
-        "data": data_hash(views),
-        "samples": len(views),
-        "seconds": round(seconds, 2),
-        **effort(model),
-        "scores": scored(truth, model.labels_),
-        **class_recalls(truth, model.labels_),
+        "data_hash": data_hash(views),
+        "n_samples": len(views),
+        **times,
+        **epochs_and_stages(model),
+        "scores": rounded_scores(labels_true, model.labels_),
+        **class_recalls(labels_true, model.labels_),
     }
 
 
 def run_missing(
     wanted: Iterable[Unit],
     path: Path,
-    changes: Fields | None = None,
+    changes: Changes | None = None,
     *,
     study: str | None = None,
     run: Run = cluster,
+    **options: Any,
 ) -> Iterator[Record]:
-    """Run the units that the file has no record of, appending each as it ends; yields all of theirs.
+    """Yield the records of the units; those that the file lacks are run and appended.
 
     Args:
         wanted: The units.
         path: File of the records.
-        changes: Config fields that differ from the methods' own; records of other configs do not count.
-        study: Name of the study, kept in its records; None for plain runs.
-        run: What makes the rest of a record from a unit and its config.
+        changes: Config fields that differ from the method's preset; see `config_of`.
+        study: Name of the study in its records; None for plain runs.
+        run: Called as ``run(unit, config, **options)``; returns the measured part of the record.
+        options: Other arguments of the run, such as `missing_rate`; the record holds them too.
     """
     known = read(path)
     for unit in wanted:
         config = config_of(unit.method, changes)
-        same = (record for record in reversed(known) if _is(record, unit, config, study))
+        named = {**unit._asdict(), **({"study": study} if study else {}), **options}
+        identity = {"study": None, **named, "config": config}
+        same = (record for record in reversed(known) if _matches(record, identity))
         record = next(same, None)
         if record is None:
-            record = _record(unit, config, study, run)
+            result = run(unit, config, **options)
+            record = {**named, "config": config, **provenance(), "ended": now(), **result}
             append(record, path)
             known.append(record)
         yield record
 
 
+def _matches(record: Record, identity: Record) -> bool:
+    return is_run(record) and all(record.get(name) == value for name, value in identity.items())
+
+
 def is_run(record: Record) -> bool:
-    """Whether a record is of a unit at all; other measurements may share the folder."""
-    return record.keys() >= set(Unit._fields)
+    """Return whether a record is of a unit; other measurements have files in the same folder."""
+    return record.keys() >= {*Unit._fields, "config"}
 
 
-def is_current(record: Record) -> bool:
-    """Whether a run of today would use the config of the record; the oldest records do not tell theirs."""
-    return config_in(record) == config_of(record["method"])
-
-
-def config_in(record: Record) -> dict[str, Any]:
-    """The config of a record, with what was done, or would be, for the fields that came later."""
-    few = [name for name, most in ADDED.items() if record.get("samples", 0) <= most]
-    later = {name: value for name, value in config_of(record["method"]).items() if name in few}
-    return {**before(record["method"]), **later, **record.get("config", {})}
-
-
-def key(record: Record) -> Unit:
-    """The unit of a record."""
+def unit_of(record: Record) -> Unit:
+    """Return the unit of a record."""
     return Unit(*(record[field] for field in Unit._fields))
 
 
-def scored(truth: Labels, labels: Labels) -> dict[str, float]:
-    """All metrics, as a record holds them."""
-    return {name: round(value, 4) for name, value in metrics.all_scores(truth, labels).items()}
+def rounded_scores(labels_true: Labels, labels_pred: Labels) -> dict[str, float]:
+    """Return all metrics, rounded."""
+    return {name: round(value, 4) for name, value in metrics.all_scores(labels_true, labels_pred).items()}
 
 
-def class_recalls(truth: Labels, labels: Labels, sizes_of: Labels | None = None) -> Record:
-    """Size and recall of every class, from the largest to the smallest as `metrics.group_recall` orders.
+def class_recalls(labels_true: Labels, labels_pred: Labels, sizes_of: Labels | None = None) -> Record:
+    """Return size and recall of every class, from the largest to the smallest class.
 
-    The sizes are those in the truth, or in another sample of the same classes such as the training data.
+    Args:
+        labels_true: True labels.
+        labels_pred: Predicted labels.
+        sizes_of: Labels whose class sizes count instead, such as those of the training data.
     """
-    hits, own, _ = metrics.matched_counts(truth, labels)
+    hits, own, _ = metrics.matched_counts(labels_true, labels_pred)
     sizes = own if sizes_of is None else np.unique(sizes_of, return_counts=True)[1]
     order = np.argsort(-sizes, kind="stable")
-    recalls = (hits / own)[order].round(4)
-    return {"class_sizes": sizes[order].tolist(), "recalls": recalls.tolist()}
+    return {"class_sizes": sizes[order].tolist(), "class_recalls": (hits / own)[order].round(4).tolist()}
 
 
-def thirds(recalls: list[float]) -> dict[str, float]:
-    """Mean recall of head, medium and tail, from the recalls of classes in order of their size."""
+def group_recalls(recalls: list[float]) -> dict[str, float]:
+    """Return the mean recall of head, medium and tail classes from the recalls of `class_recalls`."""
     return {name: round(mean, 4) for name, mean in metrics.group_means(recalls)._asdict().items()}
 
 
-def effort(model: Any) -> Record:
-    """Epochs and seconds of every stage, for estimators that keep a history."""
+def epochs_and_stages(model: Any) -> Record:
+    """Return the number of epochs and the seconds of every stage, for estimators with a history."""
     history: list[Mapping[str, Any]] = getattr(model, "history_", [])
     seconds: dict[str, float] = defaultdict(float)
     for epoch in history:
         seconds[epoch["stage"]] += epoch["seconds"]
     stages = {stage: round(total, 2) for stage, total in seconds.items()}
-    return {"n_iter": len(history), "stages": stages} if history else {}
-
-
-def _record(unit: Unit, config: Fields, study: str | None, run: Run) -> Record:
-    named = {"study": study} if study else {}
-    result = run(unit, config)
-    return {**unit._asdict(), **named, "config": dict(config), **provenance(), "ended": now(), **result}
-
-
-def _is(record: Record, unit: Unit, config: Fields, study: str | None) -> bool:
-    return (
-        is_run(record)
-        and key(record) == unit
-        and record.get("study") == study
-        and config_in(record) == config
-    )
+    return {"n_iter": len(history), "stage_seconds": stages} if history else {}

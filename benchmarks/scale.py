@@ -1,15 +1,12 @@
-"""What time and memory a fit takes as data grow: `python benchmarks/scale.py 10000 100000 1000000 --mapped`.
+"""Time and memory of a fit as the number of samples grows.
 
-The data are a long-tailed mixture of 20 groups in two views of 128 features. Each number of samples is
-fitted in a process of its own, since the peak of a process never falls. A record of each is appended to
-benchmarks/results/scale.jsonl.
+The data are a long-tailed mixture of 20 groups in two views of 128 features. Each number of samples is fitted
+in a new process, because the peak memory of a process never falls. Records go to results/scale.jsonl.
 """
 
-import resource
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -19,142 +16,120 @@ import numpy as np
 import typer
 from numpy.lib.format import open_memmap
 
-from benchmarks import provenance
-from benchmarks.records import append, now
+from benchmarks.memory import PeakMemory
+from benchmarks.records import RESULTS, append, now, provenance, timed
+from benchmarks.runs import epochs_and_stages
 from protocol_mvc import PROTOCOL, io
 from protocol_mvc.cli.cost import estimate_cost
 from protocol_mvc.data import Views, data_hash, fit_scalers
 from protocol_mvc.evaluation.metrics import all_scores, is_correct
 
-RESULTS = Path(__file__).parent / "results" / "scale.jsonl"
-VIEWS, FEATURES, CLASSES, RATIO, APART = 2, 128, 20, 0.01, 0.5
-CHUNK = 50_000
+N_VIEWS, N_FEATURES, N_CLASSES, IMBALANCE_RATIO, CENTER_SCALE = 2, 128, 20, 0.01, 0.5
+CHUNK_ROWS = 50_000
 MEGABYTE = 2**20
+MAX_SAMPLES = "config__schedule__max_samples"
 T = TypeVar("T")
 
 
-def write_mixture(n: int, folder: Path, seed: int = 0) -> None:
-    """Views of a long-tailed mixture in float32, and the class of each sample, as .npy files."""
+def scale(
+    samples: Annotated[list[int], typer.Argument(help="Numbers of samples.")],
+    memory_map: Annotated[bool, typer.Option(help="Leave the data in their files.")] = False,
+    max_samples: Annotated[int | None, typer.Option(help="Overrides schedule.max_samples.")] = None,
+    folder: Annotated[Path | None, typer.Option(hidden=True)] = None,
+) -> None:
+    """Measure time and memory of a fit of PROTOCOL to a large mixture."""
+    if folder is not None:
+        _measure(folder, memory_map, max_samples)
+        return
+    options = [
+        *(["--memory-map"] if memory_map else []),
+        *([f"--max-samples={max_samples}"] if max_samples else []),
+    ]
+    for n_samples in samples:
+        with tempfile.TemporaryDirectory() as place:
+            _write_mixture(n_samples, Path(place))
+            command = [
+                sys.executable,
+                "-m",
+                "benchmarks",
+                "scale",
+                str(n_samples),
+                *options,
+                "--folder",
+                place,
+            ]
+            subprocess.run(command, check=True)
+
+
+def _write_mixture(n_samples: int, folder: Path, seed: int = 0) -> None:
+    """Write the views in float32 and the class of each sample as .npy files."""
     rng = np.random.default_rng(seed)
-    sizes = RATIO ** np.linspace(0, 1, CLASSES)
-    truth = rng.choice(CLASSES, size=n, p=sizes / sizes.sum())
-    np.save(folder / "y.npy", truth)
-    for v in range(VIEWS):
-        centers = APART * rng.normal(size=(CLASSES, FEATURES))
-        x = open_memmap(folder / f"view{v}.npy", mode="w+", dtype=np.float32, shape=(n, FEATURES))
-        for first in range(0, n, CHUNK):
-            here = truth[first : first + CHUNK]
-            x[first : first + CHUNK] = centers[here] + rng.normal(size=(len(here), FEATURES))
+    sizes = IMBALANCE_RATIO ** np.linspace(0, 1, N_CLASSES)
+    labels_true = rng.choice(N_CLASSES, size=n_samples, p=sizes / sizes.sum())
+    np.save(folder / "y.npy", labels_true)
+    for v in range(N_VIEWS):
+        centers = CENTER_SCALE * rng.normal(size=(N_CLASSES, N_FEATURES))
+        shape = (n_samples, N_FEATURES)
+        x = open_memmap(folder / f"view{v}.npy", mode="w+", dtype=np.float32, shape=shape)
+        for first in range(0, n_samples, CHUNK_ROWS):
+            here = labels_true[first : first + CHUNK_ROWS]
+            x[first : first + CHUNK_ROWS] = centers[here] + rng.normal(size=(len(here), N_FEATURES))
 
 
-def resident() -> int:
-    """Bytes of this process in memory now, mapped files included."""
-    pages = int(Path("/proc/self/statm").read_text().split()[1])
-    return pages * resource.getpagesize()
-
-
-class Peak(threading.Thread):
-    """The most memory seen while it watches."""
-
-    def __init__(self) -> None:
-        """Begin with what is taken now."""
-        super().__init__(daemon=True)
-        self.before = self.most = resident()
-        self.over = threading.Event()
-
-    def run(self) -> None:
-        """Look every few milliseconds."""
-        while not self.over.wait(0.005):
-            self.most = max(self.most, resident())
-
-
-def recalls(truth: np.ndarray, labels: np.ndarray) -> list[float]:
-    """Of every class, from the largest to the smallest, under the best matching of clusters."""
-    right = is_correct(truth, labels)
-    return [round(float(right[truth == c].mean()), 4) for c in range(CLASSES)]
-
-
-def timed(seconds: dict[str, float], name: str, function: Callable[[], T]) -> T:
-    """What a function gives; the seconds it takes are added under a name."""
-    started = time.perf_counter()
-    result = function()
-    seconds[name] = round(time.perf_counter() - started, 2)
-    return result
-
-
-def stages(model: PROTOCOL) -> dict[str, float]:
-    """Seconds of the epochs of every stage."""
-    found: dict[str, float] = {}
-    for epoch in model.history_:
-        found[epoch["stage"]] = round(found.get(epoch["stage"], 0) + epoch["seconds"], 2)
-    return found
-
-
-def measure(folder: Path, mapped: bool, most_rows: int | None) -> None:
-    """Fit the samples of a folder and write a record."""
+def _measure(folder: Path, memory_map: bool, max_samples: int | None) -> None:
+    """Fit the samples of a folder and append a record."""
     passes: dict[str, float] = {}
-    views, truth, _ = timed(passes, "read and check", lambda: io.read_views(folder))
-    if not mapped:
+    views, labels_true, _ = _timed(passes, "read and check", lambda: io.read_views(folder))
+    assert labels_true is not None
+    if not memory_map:
         views = Views(tuple(np.array(x) for x in views.arrays), views.names, views.sample_ids, views.mask)
-    changes = {} if most_rows is None else {"config__most_rows": most_rows}
-    model = PROTOCOL(CLASSES, random_state=0, verbose=1).set_params(**changes)
-    peak, started = Peak(), time.perf_counter()
-    peak.start()
-    model.fit(views)
-    seconds = time.perf_counter() - started
-    peak.over.set()
-    peak.join()
-    assert truth is not None
+    changes = {} if max_samples is None else {MAX_SAMPLES: max_samples}
+    model = PROTOCOL(N_CLASSES, random_state=0, verbose=1).set_params(**changes)
+    with PeakMemory() as memory, timed() as times:
+        model.fit(views)
     expected = estimate_cost(views, model)
-    timed(passes, "scale", lambda: fit_scalers(views))
-    digest = timed(passes, "hash", lambda: data_hash(views))
-    timed(passes, "predict", lambda: model.predict(views))
+    _timed(passes, "scale", lambda: fit_scalers(views))
+    digest = _timed(passes, "hash", lambda: data_hash(views))
+    _timed(passes, "predict", lambda: model.predict(views))
     record = {
         "study": "scale",
-        "samples": len(views),
-        "mapped": mapped,
-        "most_rows": model.get_params()["config__most_rows"],
+        "n_samples": len(views),
+        "memory_map": memory_map,
+        "max_samples": model.get_params()[MAX_SAMPLES],
         "seed": 0,
         "data_hash": digest,
         "data_bytes": 4 * len(views) * sum(views.n_features),
         "weights_bytes": sum(p.numel() * p.element_size() for p in model.module_.parameters()),
-        "before_bytes": peak.before,
-        "peak_bytes": peak.most,
-        "seconds": round(seconds, 1),
+        "before_bytes": memory.before,
+        "peak_bytes": memory.peak,
+        **times,
         "expected_seconds": expected.seconds,
         "expected_bytes": expected.n_bytes,
         "passes": passes,
-        "stages": stages(model),
-        "scores": all_scores(truth, model.labels_),
-        "recalls": recalls(truth, model.labels_),
+        **epochs_and_stages(model),
+        "scores": all_scores(labels_true, model.labels_),
+        "class_recalls": _class_recalls(labels_true, model.labels_),
         **provenance(),
         "ended": now(),
     }
-    append(record, RESULTS)
+    append(record, RESULTS / "scale.jsonl")
     typer.echo(
         f"{len(views)} samples of {record['data_bytes'] / MEGABYTE:.0f} MB: "
-        f"peak {peak.most / MEGABYTE:.0f} MB, {peak.before / MEGABYTE:.0f} MB before, "
-        f"{seconds:.0f} s, accuracy {record['scores']['acc']:.3f}, "
-        f"lowest recall {min(record['recalls']):.3f}"
+        f"peak {memory.peak / MEGABYTE:.0f} MB, {memory.before / MEGABYTE:.0f} MB before, "
+        f"{times['seconds']:.0f} s, ACC {record['scores']['acc']:.3f}, "
+        f"lowest recall {min(record['class_recalls']):.3f}"
     )
 
 
-def main(
-    samples: list[int],
-    mapped: bool = False,
-    most_rows: Annotated[int | None, typer.Option()] = None,
-    folder: Annotated[Path | None, typer.Option(hidden=True)] = None,
-) -> None:
-    """Measure each number of samples in a process of its own."""
-    if folder is not None:
-        measure(folder, mapped, most_rows)
-        return
-    words = [*(["--mapped"] if mapped else []), *([f"--most-rows={most_rows}"] if most_rows else [])]
-    for n in samples:
-        with tempfile.TemporaryDirectory() as place:
-            write_mixture(n, Path(place))
-            subprocess.run([sys.executable, __file__, str(n), *words, "--folder", place], check=True)
+def _class_recalls(labels_true: np.ndarray, labels_pred: np.ndarray) -> list[float]:
+    """Return the recall of every class, from the largest to the smallest class."""
+    correct = is_correct(labels_true, labels_pred)
+    return [round(float(correct[labels_true == c].mean()), 4) for c in range(N_CLASSES)]
 
 
-if __name__ == "__main__":
-    typer.run(main)
+def _timed(seconds: dict[str, float], name: str, function: Callable[[], T]) -> T:
+    """Call a function and store its wall seconds under a name."""
+    started = time.perf_counter()
+    result = function()
+    seconds[name] = round(time.perf_counter() - started, 2)
+    return result

@@ -1,4 +1,4 @@
-"""The paper's studies beside the main tables; each makes the records that `run_missing` keeps."""
+"""The studies of the paper besides its main tables; each function makes the measured part of a record."""
 
 from collections.abc import Callable, Iterator
 from itertools import product
@@ -8,204 +8,221 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from benchmarks.methods import ALIGNED, DEFAULT, Fields, fitted
-from benchmarks.records import Record
-from benchmarks.runs import Unit, class_recalls, scored, thirds
+from benchmarks.methods import (
+    NO_REBALANCING,
+    Changes,
+    Config,
+    config_of,
+    fit_method,
+    get_field,
+    make_estimator,
+    with_underscores,
+)
+from benchmarks.records import Record, timed
+from benchmarks.runs import Unit, class_recalls, cluster, group_recalls, rounded_scores
 from protocol_mvc.data import Views, data_hash, fit_scalers, imbalanced_subset, scaled_rows
 from protocol_mvc.data.batches import Source
-from protocol_mvc.estimators.clusterers import PROTOCOL
 from protocol_mvc.evaluation import metrics
 from protocol_mvc.evaluation.robustness import pgd_attack
 from protocol_mvc.io.datasets import load_dataset
 from protocol_mvc.methods.base import Inferred, infer_all
 from protocol_mvc.methods.protocol.algorithm import Protocol
-from protocol_mvc.methods.protocol.config import ProtocolConfig
 from protocol_mvc.nn.seeded import build
 from protocol_mvc.partition.consensus import simplified_silhouette
 from protocol_mvc.report.charts import tsne_embedding
 from protocol_mvc.training.loop import train
 from protocol_mvc.training.stage import Callback, EpochRecord
-from protocol_mvc.utils.config import make_config
+from protocol_mvc.utils.config import update_config
 
 Labels = npt.NDArray[np.int64]
 Features = npt.NDArray[np.floating]
-Look = Callable[[Protocol, Source, EpochRecord], None]
+Observe = Callable[[Protocol, Source, EpochRecord], None]
 
-TEST_SHARE = 0.2  # of the smallest class, taken from every class
-MOST_POINTS = 1000  # of a map
-# Pairs of fields, as the paper's figures have them; the default is added where a grid lacks it.
+TEST_FRACTION = 0.2  # of the smallest class; the test part has as many samples of every class
+CALIBRATION = ("mean_confidence", "ece", "auroc")
+MAX_POINTS = 1000  # of a t-SNE
+# Pairs of config fields, as in the figures of the paper; `grid` adds the default where it is missing.
 GRIDS: dict[str, dict[str, tuple[float, ...]]] = {
     "temperatures": {
-        "temperature_feature": (0.1, 0.3, 0.5, 0.7, 1.0),
-        "temperature_class": (0.1, 0.3, 0.5, 0.7, 1.0),
+        "losses.temperature_feature": (0.1, 0.3, 0.5, 0.7, 1.0),
+        "losses.temperature_class": (0.1, 0.3, 0.5, 0.7, 1.0),
     },
-    "labels": {"mix": (0.1, 0.3, 0.5, 0.7, 0.9), "mass_start": (0.1, 0.3, 0.5, 0.7, 0.9)},
+    "pseudo-labels": {
+        "pseudo_labels.consensus_weight": (0.1, 0.3, 0.5, 0.7, 0.9),
+        "pseudo_labels.min_mass": (0.1, 0.3, 0.5, 0.7, 0.9),
+    },
 }
-# Where the paper and its released code differ, or we from both: one choice of the default preset undone.
-CHOICES: dict[str, dict[str, Any]] = {
+# Single changes of the default preset, where paper, released code and this library differ.
+DEFAULT_CHANGES: dict[str, Changes] = {
     "default": {},
-    "logit shift of the other sign": {"logit_shift": -1.0},
-    "no logit shift": {"logit_shift": 0.0},
-    "no shift of the label loss": {"label_shift": 0.0},
-    "no label loss": {"label_weight": 0.0},
-    "label loss of the mixture": {"label_loss": "mixed"},
-    "softmax twice": {"double_softmax": True},
-    "transport of a batch": {"label_scope": "batch"},
-    "uniform prior, no start": {"prior": "uniform"},
-    "weak prior": {"kl_weight": 0.1},
-    "no trust": {"trust": 0.0},
-    "no class-level loss": {"class_weight": 0.0},
-    "no rebalancing": {"rebalance": False},
-    "one round": {"rounds": 1},
-    "rounds of full length": {"early_end": False},
-    "rate 1e-3 in stage 3": {"rebalance_rate": 1e-3},
-    "structure loss": {"structure_weight": 1.0},
+    "logit adjustment of the opposite sign": {"losses.logit_adjustment": -1.0},
+    "no logit adjustment": {"losses.logit_adjustment": 0.0},
+    "no logit adjustment of the pseudo-label loss": {"losses.pseudo_label_logit_adjustment": 0.0},
+    "no pseudo-label loss": {"losses.pseudo_label_weight": 0.0},
+    "pseudo-label loss of the mixture": {"losses.pseudo_label_loss": "mixture"},
+    "softmax twice": {"pseudo_labels.double_softmax": True},
+    "transport of a batch, uniform prior": {"pseudo_labels": {"kind": "batch"}},
+    "weak prior": {"pseudo_labels.prior_strength": 0.1},
+    "no warm-up": {"pseudo_labels.warmup_fraction": 0.0},
+    "no early stopping": {"pseudo_labels.early_stopping": False},
+    "no class-level loss": {"losses.class_loss_weight": 0.0},
+    "no rebalanced losses": {"losses.rebalanced": False},
+    "structure loss": {"losses.structure_weight": 1.0},
+    "one round": {"schedule.n_rounds": 1},
+    "learning rate 1e-3 in stage 3": {"schedule.lr_rebalance": 1e-3},
+    "alignment of paired views": {"paired_views": None},
 }
 
 
-def attacked(unit: Unit, config: Fields, *, epsilon: float) -> Record:
-    """Fit, then perturb the views by at most epsilon so that they seem to have little in common."""
-    views, truth = load_dataset(unit.dataset, imbalance_ratio=unit.ratio, random_state=unit.seed)
-    model = fitted(unit.method, views, unit.seed, config, truth)
-    found = pgd_attack(model, views, epsilon, random_state=unit.seed)
+def change_default(unit: Unit, config: Config, *, change: str) -> Record:
+    """Run a method with one of `DEFAULT_CHANGES`, which is in the config already."""
+    return cluster(unit, config)
+
+
+def attack(unit: Unit, config: Config, *, eps: float) -> Record:
+    """Fit, then perturb the views by at most `eps` so that the views of a sample differ."""
+    views, labels_true = _load(unit)
+    with timed() as times:
+        model = fit_method(unit.method, views, unit.seed, config, labels_true)
+        result = pgd_attack(model, views, eps, random_state=unit.seed)
     return {
-        "data": data_hash(views),
-        "samples": len(views),
-        "epsilon": epsilon,
-        "scores": scored(truth, model.labels_),
-        "attacked_scores": scored(truth, found.labels),
+        "data_hash": data_hash(views),
+        "n_samples": len(views),
+        **times,
+        "scores": rounded_scores(labels_true, model.labels_),
+        "attacked_scores": rounded_scores(labels_true, result.labels),
     }
 
 
-def balanced(unit: Unit, config: Fields) -> Record:
-    """Fit to imbalanced data, predict samples that it has not seen, equally many of each class."""
-    views, truth = load_dataset(unit.dataset, imbalance_ratio=None, random_state=unit.seed)
-    test, rest = balanced_split(truth)
-    kept = rest if unit.ratio is None else rest[imbalanced_subset(truth[rest], unit.ratio, unit.seed)]
-    model = fitted(unit.method, views[kept], unit.seed, config, truth[kept])
-    found = model.predict(views[test])
-    recalls = class_recalls(truth[test], found, sizes_of=truth[kept])
+def balanced_test(unit: Unit, config: Config) -> Record:
+    """Fit to imbalanced data and predict a balanced part of the data that was held out."""
+    views, labels_true = load_dataset(unit.dataset, imbalance_ratio=None, random_state=unit.seed)
+    test, rest = balanced_split(labels_true)
+    ratio = unit.imbalance_ratio
+    train = rest if ratio is None else rest[imbalanced_subset(labels_true[rest], ratio, unit.seed)]
+    with timed() as times:
+        model = fit_method(unit.method, views[train], unit.seed, config, labels_true[train])
+    labels_pred = model.predict(views[test])
+    recalls = class_recalls(labels_true[test], labels_pred, sizes_of=labels_true[train])
     return {
-        "data": data_hash(views[kept]),
-        "samples": len(kept),
-        "test_samples": len(test),
-        "train_scores": scored(truth[kept], model.labels_),
-        "scores": scored(truth[test], found) | thirds(recalls["recalls"]),
+        "data_hash": data_hash(views[train]),
+        "n_samples": len(train),
+        "n_test_samples": len(test),
+        **times,
+        "train_scores": rounded_scores(labels_true[train], model.labels_),
+        "scores": rounded_scores(labels_true[test], labels_pred) | group_recalls(recalls["class_recalls"]),
         **recalls,
     }
 
 
-def balanced_split(truth: Labels) -> tuple[Labels, Labels]:
-    """Rows of a test part with equally many samples of each class, the first ones, and all other rows."""
-    sizes = np.bincount(np.unique(truth, return_inverse=True)[1])
-    each = max(1, round(TEST_SHARE * int(sizes.min())))
-    if sizes.min() <= each:
-        raise ValueError(
-            f"the smallest class has {sizes.min()} samples: none is left to train on, so add some"
-        )
-    test = np.sort(np.concatenate([np.flatnonzero(truth == label)[:each] for label in np.unique(truth)]))
-    return test, np.setdiff1d(np.arange(len(truth)), test)
+def balanced_split(labels_true: Labels) -> tuple[Labels, Labels]:
+    """Return the rows of a test part with equally many samples of each class, and all other rows."""
+    classes, sizes = np.unique(labels_true, return_counts=True)
+    n_each = max(1, round(TEST_FRACTION * int(sizes.min())))
+    if sizes.min() <= n_each:
+        raise ValueError(f"the smallest class has {sizes.min()} samples: too few to hold out {n_each}")
+    test = np.sort(np.concatenate([np.flatnonzero(labels_true == label)[:n_each] for label in classes]))
+    return test, np.setdiff1d(np.arange(len(labels_true)), test)
 
 
-def calibration(unit: Unit, config: Fields) -> Record:
-    """How sure the model is of the labels of its data, beside how many are right."""
-    views, truth = load_dataset(unit.dataset, imbalance_ratio=unit.ratio, random_state=unit.seed)
-    model = fitted(unit.method, views, unit.seed, config, truth)
+def calibration(unit: Unit, config: Config) -> Record:
+    """Compare the confidence of the labels of the training data with their accuracy."""
+    views, labels_true = _load(unit)
+    with timed() as times:
+        model = fit_method(unit.method, views, unit.seed, config, labels_true)
     confidence = model.predict_proba(views).max(axis=1)
-    found = metrics.calibration(truth, model.labels_, confidence)._asdict()
+    values = metrics.calibration(labels_true, model.labels_, confidence)
     return {
-        "data": data_hash(views),
-        "samples": len(views),
-        "scores": scored(truth, model.labels_),
-        "calibration": {name: round(value, 4) for name, value in found.items()},
+        "data_hash": data_hash(views),
+        "n_samples": len(views),
+        **times,
+        "scores": rounded_scores(labels_true, model.labels_),
+        "calibration": dict(zip(CALIBRATION, (round(value, 4) for value in values), strict=True)),
     }
 
 
-def convergence(unit: Unit, config: Fields) -> Record:
-    """Loss of every epoch, and the scores of the labels that training would give if it stopped there."""
-    views, truth = load_dataset(unit.dataset, imbalance_ratio=unit.ratio, random_state=unit.seed)
+def convergence(unit: Unit, config: Config) -> Record:
+    """Return loss, ACC and NMI of every epoch, as if the training ended with it."""
+    views, labels_true = _load(unit)
     curve: list[Record] = []
 
-    def look(method: Protocol, source: Source, epoch: EpochRecord) -> None:
-        labels = stopped(method, source, epoch).log_proba.argmax(1).numpy()
-        score = {"acc": metrics.clustering_accuracy(truth, labels), "nmi": metrics.nmi(truth, labels)}
-        values = {"loss": sum(epoch.losses.values()), **score}
+    def observe(method: Protocol, source: Source, epoch: EpochRecord) -> None:
+        labels = infer_early(method, source, epoch.stage).log_proba.argmax(1).numpy()
+        values = {
+            "loss": sum(epoch.losses.values()),
+            "acc": metrics.clustering_accuracy(labels_true, labels),
+            "nmi": metrics.nmi(labels_true, labels),
+        }
         curve.append({"stage": epoch.stage, **{name: round(value, 4) for name, value in values.items()}})
 
-    watch(views, len(np.unique(truth)), unit.seed, config, look)
-    return {"data": data_hash(views), "samples": len(views), "curve": curve}
+    with timed() as times:
+        train_observed(views, len(np.unique(labels_true)), unit.seed, config, observe)
+    return {"data_hash": data_hash(views), "n_samples": len(views), **times, "curve": curve}
 
 
-def maps(unit: Unit, config: Fields) -> Record:
-    """Maps in two dimensions: of the scaled views side by side, and of the features after every stage."""
-    views, truth = load_dataset(unit.dataset, imbalance_ratio=unit.ratio, random_state=unit.seed)
-    scalings = fit_scalers(views)
-    raw = [scaled_rows(views, v, slice(None), scaling) for v, scaling in enumerate(scalings)]
-    features: dict[str, Features] = {"views": np.hstack(raw)}
+def tsne(unit: Unit, config: Config) -> Record:
+    """Return t-SNEs of the concatenated scaled views and of the embedding after every stage."""
+    views, labels_true = _load(unit)
+    scaled = [scaled_rows(views, v, slice(None), scaler) for v, scaler in enumerate(fit_scalers(views))]
+    features: dict[str, Features] = {"views": np.hstack(scaled)}
 
-    def look(method: Protocol, source: Source, epoch: EpochRecord) -> None:
-        features[epoch.stage] = infer_all(method, source).embedding.numpy()  # those of its last epoch stay
+    def observe(method: Protocol, source: Source, epoch: EpochRecord) -> None:
+        features[epoch.stage] = infer_all(method, source).embedding.numpy()  # the last epoch remains
 
-    watch(views, len(np.unique(truth)), unit.seed, config, look)
-    shown = np.random.default_rng(unit.seed).permutation(len(views))[:MOST_POINTS]
+    with timed() as times:
+        train_observed(views, len(np.unique(labels_true)), unit.seed, config, observe)
+    rows = np.random.default_rng(unit.seed).permutation(len(views))[:MAX_POINTS]
     return {
-        "data": data_hash(views),
-        "samples": len(views),
-        "separation": {name: round(simplified_silhouette(x, truth), 4) for name, x in features.items()},
-        "truth": truth[shown].tolist(),
-        "maps": {name: _flat(x[shown], unit.seed) for name, x in features.items()},
+        "data_hash": data_hash(views),
+        "n_samples": len(views),
+        **times,
+        "silhouette": {name: round(simplified_silhouette(x, labels_true), 4) for name, x in features.items()},
+        "labels_true": labels_true[rows].tolist(),
+        "tsne": {name: _tsne_points(x[rows], unit.seed) for name, x in features.items()},
     }
 
 
-def _flat(x: Features, seed: int) -> list[list[float]]:
-    return [[round(float(value), 1) for value in point] for point in tsne_embedding(x, seed)]
-
-
-class _Look(Callback):
-    """Calls a function after every epoch."""
-
-    def __init__(self, look: Callable[[EpochRecord], None]) -> None:
-        self.look = look
-
-    def on_epoch_end(self, record: EpochRecord) -> None:
-        """Look."""
-        self.look(record)
-
-
-def watch(views: Views, n_clusters: int, seed: int, config: Fields, look: Look) -> Protocol:
-    """Train as `PROTOCOL.fit` does, looking at the method after every epoch; looking changes nothing.
-
-    Args:
-        views: The data.
-        n_clusters: Number of clusters.
-        seed: Seed of the method.
-        config: Fields of its config.
-        look: Called after every epoch.
-    """
-    model = PROTOCOL(n_clusters, config=make_config(ProtocolConfig, dict(config)), random_state=seed)
+def train_observed(views: Views, n_clusters: int, seed: int, config: Config, observe: Observe) -> Protocol:
+    """Train PROTOCOL as its `fit` does, calling `observe(method, source, record)` after every epoch."""
+    model = make_estimator("protocol", n_clusters, seed, config)
     method: Protocol
     method, source, generator = model._set_up(views)
-    train(method, method.stages(), source, generator, [_Look(lambda epoch: look(method, source, epoch))])
+
+    class Observer(Callback):
+        def on_epoch_end(self, record: EpochRecord) -> None:
+            observe(method, source, record)
+
+    train(method, method.stages(), source, generator, [Observer()])
     return method.eval().requires_grad_(False)
 
 
-def stopped(method: Protocol, source: Source, epoch: EpochRecord) -> Inferred:
-    """What the method would say if its training ended with this epoch, read out from a copy of it."""
-    early = not epoch.stage.startswith("rebalance")
-    config = make_config(ProtocolConfig, {**dict(method.config), **(ALIGNED if early else {})})
+def infer_early(method: Protocol, source: Source, stage: str) -> Inferred:
+    """Return the inference of a copy of the method whose training ends now, in this stage."""
+    early = not stage.startswith("rebalance")
+    config = update_config(method.config, with_underscores(NO_REBALANCING if early else {}))
     dims = list(source.views.n_features)
     copy = build(lambda: Protocol(config, dims, method.n_clusters), torch.Generator()).to(source.device)
     copy.load_state_dict(method.state_dict())
     if early:
-        copy.prior.fill_(1 / method.n_clusters)  # nothing is perceived yet, and a transport needs some prior
-    read_out = copy.eval().stages()[-1].on_start
-    if read_out is not None:
-        read_out(source, torch.Generator().manual_seed(0))
+        copy.prior.fill_(1 / method.n_clusters)  # it is estimated in stage 3
+    assign_labels = copy.eval().stages()[-1].on_start
+    if assign_labels is not None:
+        assign_labels(source, torch.Generator().manual_seed(0))
     return infer_all(copy, source)
 
 
 def grid(name: str) -> Iterator[dict[str, Any]]:
-    """All combinations of a pair of fields, the first varying slowest; the default is among them."""
-    fields = {field: sorted({*values, DEFAULT[field]}) for field, values in GRIDS[name].items()}
+    """Yield all combinations of a pair of fields with the default among them; the first varies slowest."""
+    default = config_of("protocol")
+    fields = {field: sorted({*values, get_field(default, field)}) for field, values in GRIDS[name].items()}
     for values in product(*fields.values()):
         yield dict(zip(fields, values, strict=True))
+
+
+def _tsne_points(x: Features, seed: int) -> list[list[float]]:
+    points: list[list[float]] = tsne_embedding(x, seed).astype(np.float64).round(1).tolist()
+    return points
+
+
+def _load(unit: Unit) -> tuple[Views, Labels]:
+    return load_dataset(unit.dataset, imbalance_ratio=unit.imbalance_ratio, random_state=unit.seed)

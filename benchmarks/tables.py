@@ -1,224 +1,406 @@
-"""The records as tables, beside the numbers of the paper."""
+"""Tables of the records, beside the numbers of the paper."""
 
-from collections import defaultdict
-from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 
 from benchmarks import paper
-from benchmarks.methods import ABLATION, CONFIGS, METHODS
+from benchmarks.methods import ABLATION, METHODS, config_of, get_field
 from benchmarks.records import Record
-from benchmarks.runs import Unit, is_current, is_run, key
+from benchmarks.runs import Unit, is_run, unit_of
+from benchmarks.studies import DEFAULT_CHANGES, GRIDS
+from protocol_mvc.estimators.clusterers import ESTIMATORS
 
-Row = tuple[str, ...]
-Group = tuple[str, float | None, str]  # data set, ratio, method
-COLUMNS = {"acc": "ACC", "nmi": "NMI", "pur": "PUR", "recall": "recall", "tail": "tail"}
-NONE = "-"  # we have no run
-UNKNOWN = "n/a"  # the paper tells nothing
+GROUP = ["dataset", "imbalance_ratio", "method"]
+SCORES = {"ACC": "scores.acc", "NMI": "scores.nmi", "PUR": "scores.pur"}
+NOT_RUN, NOT_REPORTED = "-", "n/a"
+CONVERGED = 0.01  # ACC has converged when it stays this close to its last value
 
 
 class Table(NamedTuple):
-    """Cells of text under a header."""
+    """A title and a data frame of text."""
 
     title: str
-    header: Row
-    rows: list[Row]
+    cells: pd.DataFrame
 
 
 class Section(NamedTuple):
-    """Tables on one subject, and what a reader must know about them."""
+    """Tables on one subject, and notes below them."""
 
     title: str
     tables: list[Table]
     notes: list[str]
 
 
-def group_records(records: Iterable[Record]) -> dict[Group, list[Record]]:
-    """The records of each data set, ratio and method, in the order they come."""
-    groups: dict[Group, list[Record]] = defaultdict(list)
+class Study(NamedTuple):
+    """A section whose tables are means over seeds.
+
+    Attributes:
+        title: Title of the section.
+        columns: Headers and places in the record; see `summary`.
+        study: Name of the study in the records; None for plain runs.
+        option: Field of the records with a table for each of its values.
+        option_title: Format of the title of such a table.
+        note: Text below the tables.
+    """
+
+    title: str
+    columns: Mapping[str, str]
+    study: str | None = None
+    option: str | None = None
+    option_title: str = ""
+    note: str = ""
+
+
+STUDIES = {
+    "recall-by-size": Study(
+        "Recall by class size",
+        {name: f"scores.{name}" for name in ("head", "medium", "tail")} | {"all": "scores.recall"},
+        note="Mean recall of the largest, middle and smallest third of the classes, and of all classes.",
+    ),
+    "balanced-test": Study(
+        "Balanced test",
+        {f"train {name}": f"train_scores.{name.lower()}" for name in ("ACC", "NMI")}
+        | {f"test {name}": f"scores.{name.lower()}" for name in ("ACC", "NMI", "tail")},
+        "balanced-test",
+    ),
+    "calibration": Study(
+        "Calibration",
+        {
+            "ACC": "scores.acc",
+            "mean confidence": "calibration.mean_confidence",
+            "ECE": "calibration.ece",
+            "AUROC": "calibration.auroc",
+        },
+        "calibration",
+        note="Confidence is the largest probability of a sample. ECE is the expected calibration error over "
+        "ten bins; AUROC is the probability that a correct label has more confidence than a wrong one.",
+    ),
+    "attacks": Study(
+        "Attacks",
+        {"ACC": "scores.acc", "attacked ACC": "attacked_scores.acc"}
+        | {"NMI": "scores.nmi", "attacked NMI": "attacked_scores.nmi"},
+        "attack",
+        option="eps",
+        option_title="eps = {:g}",
+    ),
+    "missing-views": Study(
+        "Missing views",
+        SCORES | {"tail": "scores.tail"},
+        "missing-views",
+        option="missing_rate",
+        option_title="{:.0%} of the views missing",
+    ),
+}
+
+
+def study_section(records: Sequence[Record], name: str) -> Section:
+    """Return the section of a study of `STUDIES`."""
+    study = STUDIES[name]
+    runs = [
+        record for record in latest(records, study.study, study.option) if record["method"] not in ABLATION
+    ]
+    return Section(study.title, study_tables(runs, name), [study.note] if study.note else [])
+
+
+def study_tables(runs: list[Record], name: str) -> list[Table]:
+    """Return the tables of a study of `STUDIES`: one, or one for each value of its option."""
+    study = STUDIES[name]
+    if study.option is None:
+        return [Table(study.title, summary(runs, study.columns))] if runs else []
+    values = sorted({run[study.option] for run in runs})
+    chosen = ([run for run in runs if run[study.option] == value] for value in values)
+    cells = [summary(some, study.columns) for some in chosen]
+    return [Table(study.option_title.format(v), frame) for v, frame in zip(values, cells, strict=True)]
+
+
+def latest(records: Iterable[Record], study: str | None = None, option: str | None = None) -> list[Record]:
+    """Return the last record of every unit of a study with the present config of its method, in order.
+
+    Args:
+        records: All records.
+        study: Name of the study; None for plain runs.
+        option: Field of the records whose values are kept apart.
+    """
+    runs = [record for record in records if is_run(record) and record.get("study") == study]
+    found: dict[Any, Record] = {}
+    for record in runs:
+        if record["method"] in METHODS and record["config"] == config_of(record["method"]):
+            found[unit_of(record), option and record[option]] = record
+    return in_order(found.values())
+
+
+def in_order(records: Iterable[Record]) -> list[Record]:
+    """Return the records sorted by `_order`."""
+    return sorted(records, key=lambda record: _order(unit_of(record)))
+
+
+def _order(unit: Unit) -> tuple[Any, ...]:
+    """Return a key: data sets of the paper first, then name, ratio (none last), method and seed."""
+    ratio = 2.0 if unit.imbalance_ratio is None else unit.imbalance_ratio
+    position = METHODS.index(unit.method) if unit.method in METHODS else -1
+    return not paper.has(unit.dataset), unit.dataset, ratio, position, unit.seed
+
+
+def by_group(records: Iterable[Record]) -> dict[tuple[str, str, float | None], list[Record]]:
+    """Return the records of each method, data set and ratio."""
+    groups: dict[tuple[str, str, float | None], list[Record]] = {}
     for record in records:
-        groups[record["dataset"], record["ratio"], record["method"]].append(record)
-    return dict(groups)
+        groups.setdefault(unit_of(record)[:3], []).append(record)
+    return groups
 
 
-def format_mean_std(values: Sequence[float], digits: int = 3) -> str:
-    """The mean, with the standard deviation where there are several values."""
-    deviation = f"±{np.std(values):.{digits}f}" if len(values) > 1 else ""
-    return f"{np.mean(values):.{digits}f}{deviation}"
+def summary(records: Sequence[Record], columns: Mapping[str, str]) -> pd.DataFrame:
+    """Return a row for each data set, ratio and method: mean and standard deviation over the seeds.
+
+    Args:
+        records: The records.
+        columns: Headers and places in the record, such as ``{"ACC": "scores.acc"}``.
+    """
+    groups = pd.json_normalize(list(records)).groupby(GROUP, sort=False, dropna=False)
+    cells = groups.agg(**{header: (place, mean_std) for header, place in columns.items()})
+    cells["seeds"] = groups.size().astype(str)
+    cells = cells.reset_index().rename(columns={"dataset": "data", "imbalance_ratio": "R"})
+    return cells.assign(R=[ratio_text(ratio) for ratio in cells["R"]])
 
 
 def ratio_text(ratio: float | None) -> str:
-    """An imbalance ratio as tables show it; a dash for data as they are."""
-    return "-" if ratio is None else f"{ratio:g}"
+    """Return an imbalance ratio as text; a dash for a data set as it is."""
+    return "-" if pd.isna(ratio) else f"{ratio:g}"
 
 
-def score_table(records: Iterable[Record], title: str) -> Table:
-    """One row per data set, ratio and method: mean ± standard deviation over the seeds."""
-    rows = []
-    for (dataset, ratio, method), group in group_records(records).items():
-        cells = [format_mean_std([r["scores"][name] for r in group]) for name in COLUMNS]
-        seconds = np.mean([r["seconds"] for r in group])
-        rows.append((dataset, ratio_text(ratio), method, str(len(group)), *cells, f"{seconds:.1f}"))
-    return Table(title, ("data", "R", "method", "seeds", *COLUMNS.values(), "seconds"), rows)
+def mean_std(values: Iterable[float], digits: int = 3) -> str:
+    """Return the mean, with the standard deviation if there are several values."""
+    known = [value for value in values if not pd.isna(value)]
+    if not known:
+        return NOT_RUN
+    deviation = f"±{np.std(known):.{digits}f}" if len(known) > 1 else ""
+    return f"{np.mean(known):.{digits}f}{deviation}"
 
 
-def newest(records: Iterable[Record], study: str | None = None) -> list[Record]:
-    """The last record of every unit of a study that has today's config, in the order of `place`."""
-    latest: dict[Unit, Record] = {}
-    for record in records:
-        if is_run(record) and record.get("study") == study and is_current(record):
-            latest[key(record)] = record
-    return sorted(latest.values(), key=lambda record: (*place(record), record["seed"]))
-
-
-def place(record: Record) -> tuple[bool, str, float, int]:
-    """Where a record stands: the paper's data sets first, then by name, ratio and method."""
-    methods = list(METHODS)
-    rank = methods.index(record["method"]) if record["method"] in methods else len(methods)
-    ratio = 2.0 if record["ratio"] is None else record["ratio"]  # data as they are come last
-    return not paper.has(record["dataset"]), record["dataset"], ratio, rank
-
-
-def main(records: Sequence[Record]) -> Section:
-    """Per data set and ratio: the paper's methods and ours."""
-    runs = [record for record in newest(records) if record["method"] not in ABLATION]
-    pairs = [(dataset, ratio) for dataset, ratio, _ in group_records(runs)]
-    known = list(dict.fromkeys(dataset for dataset, _ in pairs if paper.has(dataset)))
-    wanted = {(dataset, ratio) for dataset in known for ratio in paper.ratios()} | set(pairs)
-    order = sorted(wanted, key=lambda pair: place({"dataset": pair[0], "ratio": pair[1], "method": ""}))
-    tables = [_main_table(dataset, ratio, runs) for dataset, ratio in order]
-    return Section("Main tables", tables, _main_notes(records, runs))
-
-
-def _main_table(dataset: str, ratio: float | None, runs: list[Record]) -> Table:
-    theirs = paper.main(dataset, ratio)
-    chosen = [record for record in runs if (record["dataset"], record["ratio"]) == (dataset, ratio)]
-    ours = {method: group for (_, _, method), group in group_records(chosen).items()}
-    by_plain = {paper.plain(method): method for method in ours}
-    names = {name: by_plain.get(paper.plain(name)) for name in theirs}  # the paper's name -> ours
-    beside = [name for name in ours if name not in names.values()]
-    goal = theirs.get(paper.PROTOCOL)
-    rows = [
-        (name, *_theirs(theirs[name], 3), *_ours(ours.get(own or ""), goal)) for name, own in names.items()
-    ]
-    rows += [(name, *_theirs(None, 3), *_ours(ours[name], goal)) for name in beside]
-    header = (
-        "method",
-        "paper ACC",
-        "paper NMI",
-        "paper PUR",
-        "ACC",
-        "NMI",
-        "PUR",
-        "seeds",
-        "Δ ACC",
-        "seconds",
-    )
-    return Table(title(dataset, ratio), header, rows)
-
-
-def _ours(group: list[Record] | None, goal: list[float] | None) -> Row:
-    if group is None:
-        return (NONE,) * 6
-    means = tuple(format_mean_std([r["scores"][name] for r in group]) for name in paper.SCORES)
-    ahead = np.mean([r["scores"]["acc"] for r in group]) - (goal[0] if goal else np.nan)
-    seconds = np.mean([r["seconds"] for r in group])
-    return (*means, str(len(group)), f"{ahead:+.3f}" if goal else UNKNOWN, f"{seconds:.1f}")
-
-
-def _theirs(scores: list[float] | None, width: int) -> Row:
-    return tuple(f"{score:.3f}" for score in scores) if scores else (UNKNOWN,) * width
-
-
-def title(dataset: str, ratio: float | None) -> str:
-    """The data of a table in words."""
+def data_title(dataset: str, ratio: float | None) -> str:
+    """Return a data set and its imbalance ratio as a title."""
     return f"{dataset}, as it is" if ratio is None else f"{dataset}, R = {ratio:g}"
 
 
-def _main_notes(records: Iterable[Record], runs: list[Record]) -> list[str]:
-    sets = {record["dataset"] for record in runs}
-    guides = [text for dataset, text in paper.GUIDE.items() if dataset in sets]
-    legend = (
-        "Ours: mean ± standard deviation over the seeds, each scored on the data it was fitted to. The paper "
-        "gives means of three seeds. Δ ACC is ours less that of the paper's PROTOCOL; n/a marks what the "
-        "paper does not have, - what was not run. Rows with other numbers of seeds are means over other data."
-    )
-    return [legend, *guides, *left_out(records), *sources(runs)]
+def score_table(records: list[Record], title: str) -> Table:
+    """Return the scores of plain runs."""
+    columns = SCORES | {"recall": "scores.recall", "tail": "scores.tail", "seconds": "seconds"}
+    return Table(title, summary(records, columns))
 
 
-def left_out(records: Iterable[Record]) -> list[str]:
-    """One line on runs of configs that are not today's, if there are any."""
-    plain = [r for r in records if is_run(r) and r.get("study") is None and r["method"] in CONFIGS]
-    count = sum(not is_current(record) for record in plain)
-    return [f"Left out: {count} recorded runs with a config that is not today's."] if count else []
+def main(records: Sequence[Record]) -> Section:
+    """Return a table of the paper's methods and ours for every data set and ratio."""
+    runs = [record for record in latest(records) if record["method"] not in ABLATION]
+    pairs = {(record["dataset"], record["imbalance_ratio"]) for record in runs}
+    pairs |= {(dataset, ratio) for dataset, _ in pairs if paper.has(dataset) for ratio in paper.ratios()}
+    order = sorted(pairs, key=lambda pair: _order(Unit("", pair[0], pair[1], 0)))
+    notes = [
+        "Mean ± standard deviation over the seeds, each scored on its training data. The paper gives means "
+        f"of three seeds. Δ ACC is the difference to the paper's PROTOCOL; {NOT_REPORTED} is not in the "
+        f"paper, {NOT_RUN} was not run.",
+        *(text for dataset, text in paper.NOTES.items() if dataset in {name for name, _ in pairs}),
+    ]
+    return Section("Main tables", [_main_table(dataset, ratio, runs) for dataset, ratio in order], notes)
 
 
-def sources(runs: Iterable[Record]) -> list[str]:
-    """One line on the commits that made the runs."""
-    commits = dict.fromkeys(record["commit"] for record in runs)
-    return [f"Commits of the runs: {', '.join(sorted(commits))}."] if commits else []
+def _main_table(dataset: str, ratio: float | None, runs: list[Record]) -> Table:
+    reported = paper.main(dataset, ratio)
+    names = {paper.normalized(name): name for name in reported}
+    rows = {name: [*_reported(reported[name], 3), *[NOT_RUN] * 6] for name in reported}
+    goal = reported[paper.PROTOCOL][0] if reported else None
+    for (method, *data), own in by_group(runs).items():
+        if data == [dataset, ratio]:
+            name = names.get(paper.normalized(method), method)
+            rows[name] = [*_reported(reported.get(name), 3), *_measured(own, goal)]
+    header = ["paper ACC", "paper NMI", "paper PUR", *SCORES, "seeds", "Δ ACC", "seconds"]
+    cells = pd.DataFrame.from_dict(rows, orient="index", columns=header)
+    return Table(data_title(dataset, ratio), cells.rename_axis("method").reset_index())
+
+
+def _measured(records: list[Record], goal: float | None) -> list[str]:
+    scores = [mean_std(record["scores"][name] for record in records) for name in paper.SCORES]
+    acc = np.mean([record["scores"]["acc"] for record in records])
+    seconds = np.mean([record["seconds"] for record in records])
+    difference = NOT_REPORTED if goal is None else f"{acc - goal:+.3f}"
+    return [*scores, str(len(records)), difference, f"{seconds:.1f}"]
+
+
+def _reported(scores: Sequence[float] | None, width: int) -> list[str]:
+    return [f"{score:.3f}" for score in scores[:width]] if scores else [NOT_REPORTED] * width
 
 
 def ablation(records: Sequence[Record]) -> Section:
-    """The paper's three variants and ours, per data set and ratio."""
-    runs = [record for record in newest(records) if record["method"] in ABLATION]
-    return Section("Ablation", [ablation_table(runs)] if runs else [], sources(runs))
+    """Return the ablation of the paper."""
+    runs = [record for record in latest(records) if record["method"] in ABLATION]
+    return Section("Ablation", [ablation_table(runs)] if runs else [], [])
 
 
-def ablation_table(runs: Iterable[Record]) -> Table:
-    """ACC and NMI beside the paper's, and the recall of the rarest third of the classes."""
-    header = ("data", "R", "variant", "paper ACC", "paper NMI", "ACC", "NMI", "tail", "seeds")
-    rows = []
-    for (dataset, ratio, method), group in group_records(runs).items():
-        means = (format_mean_std([r["scores"][name] for r in group]) for name in ("acc", "nmi", "tail"))
-        theirs = _theirs(paper.ablation(method, dataset, ratio), 2)
-        rows.append((dataset, ratio_text(ratio), method, *theirs, *means, str(len(group))))
-    return Table("Variants", header, rows)
+def ablation_table(runs: list[Record]) -> Table:
+    """Return ACC and NMI of the variants beside the paper's, and the recall of tail classes."""
+    cells = summary(runs, {"ACC": "scores.acc", "NMI": "scores.nmi", "tail": "scores.tail"})
+    reported = [_reported(paper.ablation(*group), 2) for group in by_group(runs)]
+    cells.insert(3, "paper ACC", [acc for acc, _ in reported])
+    cells.insert(4, "paper NMI", [nmi for _, nmi in reported])
+    return Table("Variants", cells.rename(columns={"method": "variant"}))
 
 
-def tails(records: Sequence[Record]) -> Section:
-    """Recall of head, medium and tail classes."""
-    runs = [record for record in newest(records) if record["method"] not in ABLATION]
-    note = "Mean recall of the largest, middle and smallest third of the classes, and of all classes."
-    return Section(
-        "Head, medium and tail classes", [tail_table(runs)] if runs else [], [note, *sources(runs)]
+def method_section(records: Sequence[Record], name: str) -> Section:
+    """Return the runs of a method with all its presets, beside the paper's accuracy."""
+    runs = [r for r in latest(records) if r["method"] == name or r["method"].startswith(f"{name}-")]
+    if not runs:
+        return Section(name, [], [])
+    columns = {"ACC": "scores.acc", "NMI": "scores.nmi", "tail": "scores.tail"}
+    cells = summary(runs, columns).assign(
+        seconds=[mean_std([run["seconds"] for run in group], 1) for group in by_group(runs).values()]
     )
-
-
-def tail_table(runs: Iterable[Record]) -> Table:
-    """Mean recalls by the size of classes."""
-    header = ("data", "R", "method", "head", "medium", "tail", "all", "seeds")
-    shown = [("scores", name) for name in ("head", "medium", "tail", "recall")]
-    return Table("Recall by the size of classes", header, mean_rows(runs, shown))
-
-
-def mean_rows(runs: Iterable[Record], shown: Sequence[tuple[str, str]]) -> list[Row]:
-    """One row per data set, ratio and method: the means of the values of those parts and names, and seeds."""
-    rows = []
-    for (dataset, ratio, method), found in group_records(runs).items():
-        means = (format_mean_std([r[part][name] for r in found]) for part, name in shown)
-        rows.append((dataset, ratio_text(ratio), method, *means, str(len(found))))
-    return rows
+    cells.insert(3, "paper ACC", [_reported(paper.scores(*group), 1)[0] for group in by_group(runs)])
+    note = "Seconds are wall time; some runs shared the machine with other work."
+    return Section(name, [Table("Measured", cells)], [note])
 
 
 def speed(records: Sequence[Record]) -> Section:
-    """Seconds of whole runs and of their stages, on each machine."""
-    runs = newest(records)
-    header = ("data", "R", "method", "samples", "seconds", "epochs", "seconds by stage", "machine")
-    rows = [_speed_row(*item) for item in group_records(runs).items()]
-    return Section("Speed", [Table("Seconds", header, rows)] if rows else [], sources(runs))
+    """Return the seconds of the plain runs and of their stages."""
+    rows = [_speed_row(*item) for item in by_group(latest(records)).items()]
+    return Section("Speed", [Table("Seconds", pd.DataFrame(rows))] if rows else [], [])
 
 
-def _speed_row(group: Group, runs: list[Record]) -> Row:
-    dataset, ratio, method = group
-    timed = [r for r in runs if "stages" in r]  # older records have the total alone
-    stages = list(dict.fromkeys(stage for r in timed for stage in r["stages"]))
-    means = [f"{stage} {np.mean([r['stages'].get(stage, 0.0) for r in timed]):.1f}" for stage in stages]
-    return (
-        *(dataset, ratio_text(ratio), method, f"{np.mean([r['samples'] for r in runs]):.0f}"),
-        format_mean_std([r["seconds"] for r in runs], 1),
-        f"{np.mean([r['n_iter'] for r in timed]):.0f}" if timed else NONE,
-        ", ".join(means) or NONE,
-        "; ".join(sorted({r["machine"] for r in runs})),
+def _speed_row(group: tuple[str, str, float | None], runs: list[Record]) -> dict[str, str]:
+    method, dataset, ratio = group
+    stages = pd.DataFrame([run["stage_seconds"] for run in runs if "stage_seconds" in run]).fillna(0).mean()
+    epochs = [run["n_iter"] for run in runs if "n_iter" in run]
+    return {
+        "data": dataset,
+        "R": ratio_text(ratio),
+        "method": method,
+        "samples": f"{np.mean([run['n_samples'] for run in runs]):.0f}",
+        "threads": ", ".join(map(str, sorted({run["threads"] for run in runs}))),
+        "seconds": mean_std([run["seconds"] for run in runs], 1),
+        "CPU seconds": mean_std([run["cpu_seconds"] for run in runs if "cpu_seconds" in run], 1),
+        "epochs": f"{np.mean(epochs):.0f}" if epochs else NOT_RUN,
+        "seconds by stage": ", ".join(f"{name} {mean:.1f}" for name, mean in stages.items()) or NOT_RUN,
+    }
+
+
+def ablate_defaults(records: Sequence[Record]) -> Section:
+    """Return single changes of the default preset, one table for every data set and ratio."""
+    found: dict[Any, Record] = {}
+    for record in records:
+        change = record.get("change")
+        if change in DEFAULT_CHANGES and record["config"] == config_of("protocol", DEFAULT_CHANGES[change]):
+            found[unit_of(record), change] = record
+    tables = [change_table(runs) for runs in by_group(found.values()).values()]
+    return Section(
+        "Ablation of the defaults", tables, ["Δ is the difference to the default in the same seeds."]
     )
+
+
+def change_table(runs: list[Record]) -> Table:
+    """Return scores of single changes of the default, and mean differences to it in the same seeds."""
+    default = {run["seed"]: run["scores"] for run in runs if run["change"] == "default"}
+    rows = []
+    for change in DEFAULT_CHANGES:
+        own = [run for run in runs if run["change"] == change]
+        row = {"change": change}
+        for header, name in (("ACC", "acc"), ("tail", "tail")):
+            both = [run for run in own if run["seed"] in default]
+            gains = [run["scores"][name] - default[run["seed"]][name] for run in both]
+            row[header] = mean_std([run["scores"][name] for run in own])
+            row[f"Δ {header}"] = f"{np.mean(gains):+.3f}" if gains else NOT_RUN
+        rows += [row | {"seeds": str(len(own))}] if own else []
+    return Table(data_title(runs[0]["dataset"], runs[0]["imbalance_ratio"]), pd.DataFrame(rows))
+
+
+def convergence(records: Sequence[Record]) -> Section:
+    """Return the scores at the end of every stage."""
+    runs = latest(records, "convergence")
+    note = (
+        "Scores of the labels if the training ended after the stage. Converged is the first epoch from which "
+        f"ACC stays within {CONVERGED} of its last value."
+    )
+    return Section("Convergence", [convergence_table(runs)] if runs else [], [note])
+
+
+def convergence_table(runs: Iterable[Record]) -> Table:
+    """Return loss and scores at the end of every stage, and the epoch from which ACC has converged."""
+    rows = []
+    for (method, dataset, ratio), group in by_group(runs).items():
+        curves = [run["curve"] for run in group]
+        stages = list(dict.fromkeys(epoch["stage"] for curve in curves for epoch in curve))
+        epochs = [converged_epoch([epoch["acc"] for epoch in curve]) for curve in curves]
+        for number, stage in enumerate(stages, 1):
+            # A stage may be left out with some seeds; then the stage before counts.
+            ends = [[e for e in curve if e["stage"] in stages[:number]] or curve[:1] for curve in curves]
+            row = {"data": dataset, "R": ratio_text(ratio), "method": method, "stage": stage}
+            row["until epoch"] = mean_std([len(end) for end in ends], 0)
+            for header, name in (("loss", "loss"), ("ACC", "acc"), ("NMI", "nmi")):
+                row[header] = mean_std([end[-1][name] for end in ends])
+            row["converged"] = mean_std(epochs, 0) if number == len(stages) else ""
+            rows.append(row | {"seeds": str(len(curves))})
+    return Table("By stage", pd.DataFrame(rows))
+
+
+def converged_epoch(values: Sequence[float]) -> int:
+    """Return the first epoch, from 1, from which the values stay close to the last value."""
+    far = np.flatnonzero(np.abs(np.asarray(values) - values[-1]) > CONVERGED)
+    return int(far[-1]) + 2 if len(far) else 1
+
+
+def silhouette_table(record: Record) -> Table:
+    """Return the silhouette of the true classes, from -1 to 1, in every t-SNE of a record."""
+    rows = [(name, f"{value:.3f}") for name, value in record["silhouette"].items()]
+    title = f"Silhouette of the true classes, {data_title(record['dataset'], record['imbalance_ratio'])}"
+    return Table(title, pd.DataFrame(rows, columns=["stage", "silhouette"]))
+
+
+def sensitivity(records: Sequence[Record]) -> Section:
+    """Return the grids of the sensitivity study, for every data set and ratio."""
+    runs = [r for r in records if is_run(r) and r.get("study") == "sensitivity"]
+    tables = [table for name in GRIDS for table in sensitivity_tables(_on_grid(runs, name), name)]
+    return Section("Sensitivity", tables, ["Mean ACC over the seeds."])
+
+
+def _on_grid(records: Iterable[Record], name: str) -> list[Record]:
+    """Return the last record of every cell: the present config except for the fields of the grid."""
+    found: dict[Any, Record] = {}
+    for record in records:
+        cell = {field: get_field(record["config"], field) for field in GRIDS[name]}
+        if record["config"] == config_of(record["method"], cell):
+            found[unit_of(record), *cell.values()] = record
+    return in_order(found.values())
+
+
+def sensitivity_tables(runs: Iterable[Record], name: str) -> list[Table]:
+    """Return the mean ACC over a grid of two fields: the first down, the second across."""
+    tables = []
+    for (method, dataset, ratio), group in by_group(runs).items():
+        cells = accuracy_grid(group, name, mean_std).fillna(NOT_RUN)
+        cells = cells.rename(index="{:g}".format, columns="{:g}".format)
+        cells = cells.rename_axis(index=" \\ ".join(GRIDS[name]), columns=None).reset_index()
+        tables.append(Table(f"{data_title(dataset, ratio)}, {method}", cells))
+    return tables
+
+
+def accuracy_grid(runs: Iterable[Record], name: str, mean: Any = "mean") -> pd.DataFrame:
+    """Return the ACC over the seeds of every cell of a grid; the first field is the index."""
+    rows = [(*(get_field(r["config"], field) for field in GRIDS[name]), r["scores"]["acc"]) for r in runs]
+    frame = pd.DataFrame(rows, columns=["down", "across", "acc"])
+    return frame.pivot_table(index="down", columns="across", values="acc", aggfunc=mean)
+
+
+# Makers of the sections by the names of their markers in pages.
+SECTIONS: dict[str, Callable[[Sequence[Record]], Section]] = {
+    "main": main,
+    "ablation": ablation,
+    "convergence": convergence,
+    "sensitivity": sensitivity,
+    "ablate-defaults": ablate_defaults,
+    **{name: partial(study_section, name=name) for name in STUDIES},
+    "speed": speed,
+}
+METHOD_SECTIONS: dict[str, Callable[[Sequence[Record]], Section]] = {
+    f"method-{name}": partial(method_section, name=name) for name in ESTIMATORS
+}

@@ -1,16 +1,14 @@
-"""How near training and prediction come to the machine's matrix products: `python benchmarks/throughput.py`.
+"""Throughput of training and prediction, compared with the matrix products that they consist of.
 
-A step of every stage is timed beside its own matrix products, done by torch.mm alone at the same shapes, in
-the same run. Epochs of the paper's preset are timed as ours and done naively: samples collated one by one,
-each view encoded once for its code and once for its reconstruction, Adam without fusion. Records are appended
-to benchmarks/results/throughput.jsonl.
+A step of every stage is timed beside its own matrix products, computed by torch.mm alone at the same shapes.
+Epochs of the paper's preset are timed in the library and in the manner of the released code: samples collated
+one by one, each view encoded twice, Adam without fusion. Records go to results/throughput.jsonl.
 """
 
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -19,31 +17,52 @@ from torch.optim import Adam
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.data import DataLoader
 
-from benchmarks import provenance
-from benchmarks.records import append, now
+from benchmarks.records import RESULTS, append, now, provenance
 from protocol_mvc import PROTOCOL
 from protocol_mvc.data import data_hash
 from protocol_mvc.data.batches import Batch, Source
 from protocol_mvc.io.datasets import load_dataset
 from protocol_mvc.methods.base import infer_all, reconstruction
 from protocol_mvc.training.loop import train
-from protocol_mvc.training.stage import Stage
+from protocol_mvc.training.stage import Signal, Stage
 
-RESULTS = Path(__file__).parent / "results" / "throughput.jsonl"
 STAGES = ("reconstruct", "align", "rebalance")
 Shape = tuple[int, int, int]
 
 
-class Products(TorchDispatchMode):
-    """Counts the matrix products of all that happens within."""
+def throughput(repeats: int = 15, epochs: int = 3) -> None:
+    """Measure steps of the default preset beside matrix products, and epochs of both presets."""
+    views, _ = load_dataset("hdigit", imbalance_ratio=0.1)
+    shared = {**provenance(), "seed": 0, "data_hash": data_hash(views), "n_samples": len(views)}
+    models = {preset: PROTOCOL(10, config=preset, random_state=0) for preset in ("default", "paper")}
+    models["default"].set_params(config__pseudo_labels__early_stopping=False)  # for epochs with a transport
+    set_up = {preset: model._set_up(views)[:2] for preset, model in models.items()}
+    method, source = set_up["default"]
+    steps = {
+        name: _measure(f"step of {name}", _step_of(method, source, name), 4 * repeats) for name in STAGES
+    }
+    found = [*steps.values(), _all_steps(method, source, steps)]
+    found.append(_measure("predict", lambda: infer_all(method, source, features=False), repeats))
+    for record in found:
+        append({"study": "throughput", **record, **shared, "ended": now()}, RESULTS / "throughput.jsonl")
+    for name in STAGES:
+        ways = {"naive paper": _median_seconds(_naive_epoch(*set_up["paper"], name), epochs)}
+        ways |= {preset: _epoch_seconds(*set_up[preset], name, epochs) for preset in set_up}
+        seconds = {way: round(value, 3) for way, value in ways.items()}
+        typer.echo(f"epoch of {name}: {seconds}")
+        record = {"study": "epochs", "stage": name, "seconds": seconds, **shared, "ended": now()}
+        append(record, RESULTS / "throughput.jsonl")
+
+
+class MatrixProducts(TorchDispatchMode):
+    """Counts the shapes (m, k, n) of the matrix products of a block."""
 
     def __init__(self) -> None:
-        """None yet."""
         super().__init__()  # type: ignore[no-untyped-call]
         self.shapes: Counter[Shape] = Counter()
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Look at an operation, and do it."""
+        """Run an operation and count it if it is a matrix product."""
         out = func(*args, **(kwargs or {}))
         name = func.overloadpacket.__name__
         if name in ("mm", "addmm", "bmm", "baddbmm"):
@@ -54,12 +73,12 @@ class Products(TorchDispatchMode):
 
     @property
     def operations(self) -> int:
-        """Additions and multiplications."""
+        """Number of additions and multiplications."""
         return sum(count * 2 * m * k * n for (m, k, n), count in self.shapes.items())
 
 
-def seconds_of(function: Callable[[], Any], repeats: int) -> float:
-    """The median time of a call, after one that does not count."""
+def _median_seconds(function: Callable[[], Any], repeats: int) -> float:
+    """Return the median time of a call, after one call that does not count."""
     function()
     times = []
     for _ in range(repeats):
@@ -69,121 +88,94 @@ def seconds_of(function: Callable[[], Any], repeats: int) -> float:
     return sorted(times)[len(times) // 2]
 
 
-def seconds_of_products(shapes: Counter[Shape], repeats: int = 30) -> float:
-    """What torch.mm takes for the same products."""
+def _product_seconds(shapes: Counter[Shape], repeats: int = 30) -> float:
+    """Return the time of torch.mm for the same products."""
     total = 0.0
     for (m, k, n), count in shapes.items():
         a, b = torch.rand(m, k), torch.rand(k, n)
-        total += count * seconds_of(partial(torch.mm, a, b), repeats)
+        total += count * _median_seconds(partial(torch.mm, a, b), repeats)
     return total
 
 
-def stage_of(method: Any, name: str) -> Stage:
-    """The first stage of that kind."""
+def _stage_of(method: Any, name: str) -> Stage:
+    """Return the first stage whose name begins so."""
     stages: list[Stage] = method.stages()
     return next(stage for stage in stages if stage.name.startswith(name))
 
 
-def step_of(method: Any, source: Source, name: str) -> Callable[[], None]:
-    """One training step of a stage."""
-    stage, generator = stage_of(method, name), torch.Generator().manual_seed(0)
-    begun: Any = stage.on_start(source, generator) if stage.on_start else None
-    context = stage.on_epoch_start(source, generator, 0.0, begun) if stage.on_epoch_start else None
-    optimiser = Adam(method.parameters(), lr=1e-5, fused=True)
-    batches = cycle(source, generator)
+def _step_of(method: Any, source: Source, name: str) -> Callable[[], None]:
+    """Return a function that makes one training step of a stage."""
+    stage, generator = _stage_of(method, name), torch.Generator().manual_seed(0)
+    value = stage.on_start(source, generator) if stage.on_start else None
+    started = None if isinstance(value, Signal) else value
+    context = stage.on_epoch_start(source, generator, 0.0, started) if stage.on_epoch_start else None
+    optimizer = Adam(method.parameters(), lr=1e-5, fused=True)
+    batches = _cycle(source, generator)
 
     def step() -> None:
         assert stage.step is not None
-        terms = stage.step(next(batches), 1.0, context)
-        optimiser.zero_grad()
-        torch.stack(list(terms.values())).sum().backward()
-        optimiser.step()
+        losses = stage.step(next(batches), 1.0, context)
+        optimizer.zero_grad()
+        torch.stack(list(losses.values())).sum().backward()
+        optimizer.step()
 
     return step
 
 
-def cycle(source: Source, generator: torch.Generator) -> Iterator[Batch]:
-    """Batches without end."""
+def _cycle(source: Source, generator: torch.Generator) -> Iterator[Batch]:
     while True:
         yield from source.shuffled(generator)
 
 
-def share(what: str, function: Callable[[], Any], repeats: int) -> dict[str, Any]:
-    """How much of the rate of its own matrix products a function reaches."""
-    with Products() as products:
+def _measure(what: str, function: Callable[[], Any], repeats: int) -> dict[str, Any]:
+    """Return the floating-point rate of a function beside that of its matrix products."""
+    with MatrixProducts() as products:
         function()
-    whole, alone = seconds_of(function, repeats), seconds_of_products(products.shapes)
-    rate, best = products.operations / whole / 1e9, products.operations / alone / 1e9
-    typer.echo(f"{what}: {rate:.1f} of {best:.1f} GFLOP/s, {rate / best:.0%}; {1000 * whole:.1f} ms")
-    return {"what": what, "gflops": rate, "gemm_gflops": best, "share": rate / best, "seconds": whole}
+    seconds, product_seconds = _median_seconds(function, repeats), _product_seconds(products.shapes)
+    rate, best = products.operations / seconds / 1e9, products.operations / product_seconds / 1e9
+    typer.echo(f"{what}: {rate:.1f} of {best:.1f} GFLOP/s, {rate / best:.0%}; {1000 * seconds:.1f} ms")
+    return {"what": what, "gflops": rate, "gemm_gflops": best, "share": rate / best, "seconds": seconds}
 
 
-def of_a_fit(method: Any, source: Source, found: dict[str, dict[str, Any]]) -> dict[str, Any]:
-    """The same for all steps of a fit together, were every round as long as it may be."""
-    whole = alone = 0.0
+def _all_steps(method: Any, source: Source, found: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """Return the same for all steps of a fit without early stopping."""
+    seconds = product_seconds = 0.0
     for stage in method.stages():
         record = next((found[name] for name in STAGES if stage.name.startswith(name)), None)
-        if record is None or stage.name == "reconstruct twins":  # takes the place of both elsewhere
+        if record is None or stage.name == "reconstruct paired":  # only for paired views
             continue
-        steps = stage.n_epochs * min(source.n_batches, stage.sampling.max_steps or source.n_batches)
-        whole += steps * record["seconds"]
-        alone += steps * record["seconds"] * record["share"]
-    typer.echo(f"all steps of a fit: {alone / whole:.0%}; {whole:.1f} s")
-    return {"what": "all steps of a fit", "share": alone / whole, "seconds": whole}
+        n_steps = stage.n_epochs * min(source.n_batches, stage.sampling.max_steps or source.n_batches)
+        seconds += n_steps * record["seconds"]
+        product_seconds += n_steps * record["seconds"] * record["share"]
+    typer.echo(f"all steps of a fit: {product_seconds / seconds:.0%}; {seconds:.1f} s")
+    return {"what": "all steps of a fit", "share": product_seconds / seconds, "seconds": seconds}
 
 
-def naive_epoch(method: Any, source: Source, name: str) -> Callable[[], None]:
-    """An epoch as the released code does it."""
+def _naive_epoch(method: Any, source: Source, name: str) -> Callable[[], None]:
+    """Return a function that makes an epoch as the released code does."""
     whole = source.take(torch.arange(len(source)))
     samples: Any = list(zip(whole.rows, *whole.views, strict=True))
     loader: Any = DataLoader(samples, 256, shuffle=True)
-    optimiser = Adam(method.parameters(), lr=1e-5, foreach=False, fused=False)
+    optimizer = Adam(method.parameters(), lr=1e-5, foreach=False, fused=False)
     step = getattr(method, name)
     method.prior.fill_(1 / method.n_clusters)
 
     def epoch() -> None:
         for rows, *views in loader:
             batch = Batch(views, rows, None)
-            terms = step(batch, 1.0, 0.5)
-            if name != "reconstruct":  # once more through the encoders, for the reconstruction alone
+            losses = step(batch, 1.0, 0.5)
+            if name != "reconstruct":  # the released code encodes again for the reconstruction
                 again = reconstruction(batch, method.network.reconstruct(views))
-                terms = {**terms, "reconstruction": again["reconstruction"]}
-            optimiser.zero_grad()
-            torch.stack(list(terms.values())).sum().backward()
-            optimiser.step()
+                losses = {**losses, "reconstruction": again["reconstruction"]}
+            optimizer.zero_grad()
+            torch.stack(list(losses.values())).sum().backward()
+            optimizer.step()
 
     return epoch
 
 
-def our_epochs(method: Any, source: Source, name: str, epochs: int) -> float:
-    """Median seconds of an epoch as we do it, with what is prepared before it; the first does not count."""
-    stage = stage_of(method, name)._replace(n_epochs=epochs + 1)
+def _epoch_seconds(method: Any, source: Source, name: str, epochs: int) -> float:
+    """Return the median seconds of an epoch of the library; the first does not count."""
+    stage = _stage_of(method, name)._replace(n_epochs=epochs + 1)
     history = train(method, [stage], source, torch.Generator().manual_seed(0))
     return sorted(epoch.seconds for epoch in history[1:])[epochs // 2]
-
-
-def main(repeats: int = 15, epochs: int = 3) -> None:
-    """Measure the default preset beside matrix products, and epochs of both presets."""
-    views, _ = load_dataset("hdigit", imbalance_ratio=0.1)
-    shared = {**provenance(), "seed": 0, "data_hash": data_hash(views), "samples": len(views)}
-    whole = {"config__early_end": False}  # or there may be no epoch of stage 3 with a transport
-    set_up = {
-        preset: PROTOCOL(10, config=preset, random_state=0).set_params(**whole)._set_up(views)[:2]
-        for preset in ("default", "paper")
-    }
-    method, source = set_up["default"]
-    steps = {name: share(f"step of {name}", step_of(method, source, name), 4 * repeats) for name in STAGES}
-    found = [*steps.values(), of_a_fit(method, source, steps)]
-    found.append(share("predict", lambda: infer_all(method, source, features=False), repeats))
-    for record in found:
-        append({"study": "throughput", **record, **shared, "ended": now()}, RESULTS)
-    for name in STAGES:
-        ways = {"naive paper": seconds_of(naive_epoch(*set_up["paper"], name), epochs)}
-        ways |= {preset: our_epochs(*set_up[preset], name, epochs) for preset in set_up}
-        times = {way: round(seconds, 3) for way, seconds in ways.items()}
-        typer.echo(f"epoch of {name}: {times}")
-        append({"study": "epochs", "stage": name, "seconds": times, **shared, "ended": now()}, RESULTS)
-
-
-if __name__ == "__main__":
-    typer.run(main)

@@ -1,4 +1,4 @@
-"""Pictures are drawn from records alone."""
+"""Figures are drawn from records alone."""
 
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,10 @@ CURVE = [
     {"stage": "align", "loss": 3.0, "acc": 0.2, "nmi": 0.1},
     {"stage": "rebalance", "loss": -1.0, "acc": 0.6, "nmi": 0.5},
 ]
+CELLS = (
+    {"pseudo_labels.consensus_weight": 0.25, "pseudo_labels.min_mass": 0.5},
+    {"pseudo_labels.consensus_weight": 0.75, "pseudo_labels.min_mass": 1.0},
+)
 
 
 def is_png(path: Path) -> bool:
@@ -24,18 +28,17 @@ def test_curves_of_several_seeds_are_drawn(tmp_path):
     assert is_png(path)
 
 
-@pytest.mark.parametrize("names", [["labels"], ["labels", "temperatures"]])
-def test_grids_are_drawn_even_with_holes(tmp_path, names):
-    cells = [{"mix": 0.25, "mass_start": 0.5}, {"mix": 0.75, "mass_start": 1.0}]
-    rows = [record(config=config_of("protocol", cell)) for cell in cells]
+@pytest.mark.parametrize("names", [["pseudo-labels"], ["pseudo-labels", "temperatures"]])
+def test_grids_are_drawn_even_with_missing_cells(tmp_path, names):
+    rows = [record(config=config_of("protocol", cell)) for cell in CELLS]
     plots.draw_sensitivity(dict.fromkeys(names, rows), tmp_path / "s.png")
     assert is_png(tmp_path / "s.png")
 
 
 @pytest.mark.parametrize("ratio", [0.1, None])
 @pytest.mark.parametrize("names", [["views"], ["views", "align"]])
-def test_maps_are_drawn_side_by_side(tmp_path, names, ratio):
+def test_tsnes_are_drawn_side_by_side(tmp_path, names, ratio):
     points = [[0.0, 1.0], [2.0, 3.0], [4.0, 0.0]]
-    parts: dict[str, Any] = {"maps": dict.fromkeys(names, points), "separation": dict.fromkeys(names, 0.5)}
-    plots.draw_maps(record(truth=[0, 1, 1], ratio=ratio, **parts), tmp_path / "m.png")
+    parts: dict[str, Any] = {"tsne": dict.fromkeys(names, points), "silhouette": dict.fromkeys(names, 0.5)}
+    plots.draw_tsne(record(labels_true=[0, 1, 1], imbalance_ratio=ratio, **parts), tmp_path / "m.png")
     assert is_png(tmp_path / "m.png")

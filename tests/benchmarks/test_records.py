@@ -1,4 +1,4 @@
-"""Records are appended, survive a cut, and tell where they come from."""
+"""Records are appended, survive an interruption, and hold their provenance."""
 
 import json
 import re
@@ -9,7 +9,7 @@ from benchmarks import records
 
 
 @pytest.fixture(autouse=True)
-def _forget_the_commit():
+def _no_cached_commit():
     records.commit.cache_clear()
     yield
     records.commit.cache_clear()
@@ -19,14 +19,14 @@ def test_no_file_has_no_records(tmp_path):
     assert records.read(tmp_path / "nothing.jsonl") == []
 
 
-def test_what_is_appended_is_read_in_order(tmp_path):
+def test_records_are_read_in_the_order_of_appending(tmp_path):
     path = tmp_path / "deep" / "r.jsonl"
     for number in range(3):
         records.append({"number": number}, path)
     assert [record["number"] for record in records.read(path)] == [0, 1, 2]
 
 
-def test_a_last_line_that_was_cut_off_makes_room(tmp_path):
+def test_a_last_line_that_was_cut_off_is_replaced(tmp_path):
     path = tmp_path / "r.jsonl"
     records.append({"number": 0}, path)
     path.write_text(path.read_text() + '{"numb')
@@ -35,7 +35,7 @@ def test_a_last_line_that_was_cut_off_makes_room(tmp_path):
     assert records.read(path) == [{"number": 0}, {"number": 1}]
 
 
-def test_files_are_merged_by_the_time_they_tell(tmp_path):
+def test_records_of_several_files_are_sorted_by_time(tmp_path):
     for name, rows in {"a": [{"ended": "2026-02"}, {"n": 1}], "b": [{"ended": "2026-01"}, {"n": 2}]}.items():
         (tmp_path / name).write_text("".join(json.dumps(row) + "\n" for row in rows))
     paths = [tmp_path / "b", tmp_path / "a", tmp_path / "a"]
@@ -46,43 +46,44 @@ def test_times_sort_as_text():
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", records.now())
 
 
-def test_what_is_stored_is_what_json_gives_back():
-    assert records.as_stored({"hidden": (5, 5), "mix": 0.5}) == {"hidden": [5, 5], "mix": 0.5}
+def test_a_stored_value_is_what_json_returns():
+    assert records.as_stored({"dims": (5, 5), "lr": 0.5}) == {"dims": [5, 5], "lr": 0.5}
 
 
-def test_provenance_tells_command_commit_and_machine(monkeypatch):
-    monkeypatch.setattr("sys.argv", ["/bin/protocol-mvc", "bench", "--seeds", "0 1"])
+def test_wall_and_cpu_seconds_are_measured():
+    with records.timed() as times:
+        sum(range(10**6))
+    assert times.keys() == {"seconds", "cpu_seconds"}
+    assert all(value >= 0 for value in times.values())
+
+
+@pytest.mark.parametrize(
+    ("script", "program"),
+    [("/x/benchmarks/__main__.py", "python -m benchmarks"), ("/x/scale.py", "scale.py")],
+)
+def test_provenance_holds_command_commit_machine_threads_and_versions(monkeypatch, script, program):
+    monkeypatch.setattr("sys.argv", [script, "run", "--seeds", "0 1"])
     found = records.provenance()
-    assert found["command"] == "protocol-mvc bench --seeds '0 1'"
-    assert found.keys() == {"command", "commit", "machine"}
+    assert found["command"] == f"{program} run --seeds '0 1'"
+    assert found["threads"] >= 1
+    assert {"python", "torch"} <= found["versions"].keys()
+    assert {"commit", "machine"} <= found.keys()
 
 
-def test_the_commit_is_short_and_marked_when_changed(monkeypatch):
+def test_the_commit_is_marked_if_files_were_changed(monkeypatch):
     answers = {"status": " M file", "rev-parse": "abc1234"}
     monkeypatch.setattr(records, "_git", lambda *words: answers[words[0]])
     assert records.commit() == "abc1234+"
     answers["status"] = ""
-    assert records.commit() == "abc1234+", "what was loaded at the start is what runs"
+    assert records.commit() == "abc1234+", "the sources that run are those of the start"
     records.commit.cache_clear()
     assert records.commit() == "abc1234"
 
 
 @pytest.mark.parametrize("error", [OSError("no git"), subprocess.CalledProcessError(128, "git")])
-def test_no_repository_no_commit(monkeypatch, error):
+def test_without_a_repository_the_commit_is_unknown(monkeypatch, error):
     def fail(*words):
         raise error
 
     monkeypatch.setattr(records, "_git", fail)
     assert records.commit() == "unknown"
-
-
-def test_git_is_asked_about_the_whole_package(monkeypatch):
-    asked: list[list[str]] = []
-
-    def run(command, **options):
-        asked.append(command)
-        return subprocess.CompletedProcess(command, 0, stdout="abc\n")
-
-    monkeypatch.setattr(subprocess, "run", run)
-    assert records._git("status") == "abc"
-    assert asked[0][2].endswith("protocol_mvc")

@@ -1,0 +1,11 @@
+"""Entry point of `python -m benchmarks`."""
+
+import sys
+
+from benchmarks.cli import app
+
+if __name__ == "__main__":
+    try:
+        app(prog_name="python -m benchmarks")
+    except FileNotFoundError as error:  # of a data set
+        sys.exit(f"error: {error}")
