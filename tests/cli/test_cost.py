@@ -59,7 +59,7 @@ def test_a_fit_without_epochs_has_a_cost():
 
 def test_times_grow_from_the_samples_that_were_measured():
     stage = Stage("s", n_epochs=1, sampling=Sampling(max_samples=20))
-    measured = StageTime(stage, start=3.0, epoch_start=0.0, step=0.0)
+    measured = StageTime(stage, on_start=3.0, on_epoch_start=0.0, step=0.0)
     assert measured.extrapolate(1000, 50, 10) == 3.0
     assert measured.extrapolate(1000, 10, 10) == 6.0
 
@@ -74,7 +74,7 @@ def test_steps_are_those_of_the_training_loop(min_steps, max_steps, max_samples,
     stage = Stage("s", n_epochs=3, sampling=Sampling(min_steps, max_steps, max_samples))
     used = source(np.zeros((min(n, max_samples or n), 1)), batch_size=10)
     n_steps = len(list(stage.sampling.batches(used, seeded())))
-    assert StageTime(stage, start=0.0, epoch_start=0.0, step=1.0).extrapolate(n, 5, 10) == 3 * n_steps
+    assert StageTime(stage, on_start=0.0, on_epoch_start=0.0, step=1.0).extrapolate(n, 5, 10) == 3 * n_steps
 
 
 @pytest.mark.parametrize(("length", "expected"), [(1, 5), (2, 10), (4, 20)])
@@ -89,7 +89,7 @@ def test_a_stage_that_stops_early_in_the_trial_is_expected_to_stop_early(length:
     stage = Stage("s", 20, step, on_epoch_start=on_epoch_start)
     measured = measure_stage(stage, module, source(VIEWS), seeded())
     assert measured.stage.n_epochs == expected
-    assert measured.epoch_start * length >= min(length + 1, 4) * pause  # the call that stops counts as well
+    assert measured.on_epoch_start * length >= min(length + 1, 4) * pause  # the last call stops
     assert measured.step > 0
 
 

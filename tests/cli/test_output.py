@@ -27,8 +27,8 @@ ERRORS = {
     "diverged": (DivergenceError("the loss became nan"), 3, "became nan"),
     "warnings": (UnreliableResultError(["too small."], {"run": "r"}), 4, "too small."),
     "model": (ModelFileError("m: damaged"), 5, "m: damaged"),
-    "stopped": (output.StoppedError("to continue: x"), 130, "to continue: x"),
-    "terminated": (output.TerminatedError(), 143, "stopped"),
+    "stopped": (KeyboardInterrupt("to continue: x"), 130, "to continue: x"),
+    "terminated": (output.StoppedError(143), 143, "Stopped"),
 }
 
 app = typer.Typer(cls=CommandGroup)

@@ -27,27 +27,21 @@ class Cost(NamedTuple):
 
 
 class StageTime(NamedTuple):
-    """Measured times of a stage in seconds.
-
-    Attributes:
-        stage: the stage.
-        start: time of `on_start`, proportional to the number of samples.
-        epoch_start: time of `on_epoch_start`, proportional to the number of samples.
-        step: time of one training step.
-    """
+    """Seconds of the hooks of a stage, which grow with the number of samples, and of one training step."""
 
     stage: Stage
-    start: float
-    epoch_start: float
+    on_start: float
+    on_epoch_start: float
     step: float
 
     def extrapolate(self, n_samples: int, n_measured: int, batch_size: int) -> float:
-        """Return the seconds of the whole stage on n samples."""
+        """Return the seconds of the whole stage on `n_samples`."""
         sampling, n = self.stage.sampling, stage_samples(self.stage, n_samples)
         n_batches, growth = -(-n // batch_size), n / stage_samples(self.stage, n_measured)
         n_steps = -(-sampling.min_steps // n_batches) * n_batches
         n_steps = min(n_steps, sampling.max_steps or n_steps)
-        return growth * self.start + self.stage.n_epochs * (growth * self.epoch_start + n_steps * self.step)
+        per_epoch = growth * self.on_epoch_start + n_steps * self.step
+        return growth * self.on_start + self.stage.n_epochs * per_epoch
 
 
 def estimate_cost(views: Views, model: MultiViewClusterer) -> Cost:
@@ -71,34 +65,33 @@ def stage_samples(stage: Stage, n_samples: int) -> int:
 
 def measure_stage(stage: Stage, method: Any, source: Any, generator: Any) -> StageTime:
     """Run a few epochs of a few steps; if the stage stops early in the trial, scale its number of epochs."""
-    start, epoch_start = _Timed(stage.on_start), _Timed(stage.on_epoch_start)
+    on_start, on_epoch_start = list[float](), list[float]()
     trial = stage._replace(
         n_epochs=min(stage.n_epochs, TRIAL_EPOCHS),
         sampling=stage.sampling._replace(min_steps=1, max_steps=TRIAL_STEPS),
-        on_start=start if stage.on_start else None,
-        on_epoch_start=epoch_start if stage.on_epoch_start else None,
+        on_start=_timed(stage.on_start, on_start),
+        on_epoch_start=_timed(stage.on_epoch_start, on_epoch_start),
     )
     epochs = train(method, [trial], source, generator)
     if not epochs:  # skipped, or without epochs
-        return StageTime(stage._replace(n_epochs=0), sum(start.seconds), 0.0, 0.0)
+        return StageTime(stage._replace(n_epochs=0), sum(on_start), 0.0, 0.0)
     n_steps = len(epochs) * min(TRIAL_STEPS, source.n_batches)
-    in_steps = sum(epoch.seconds for epoch in epochs) - sum(epoch_start.seconds[: len(epochs)])
+    in_steps = sum(epoch.seconds for epoch in epochs) - sum(on_epoch_start[: len(epochs)])
     expected = stage._replace(n_epochs=round(stage.n_epochs * len(epochs) / trial.n_epochs))
-    return StageTime(expected, sum(start.seconds), sum(epoch_start.seconds) / len(epochs), in_steps / n_steps)
+    return StageTime(expected, sum(on_start), sum(on_epoch_start) / len(epochs), in_steps / n_steps)
 
 
-class _Timed:
-    """A function that records how long each call took."""
+def _timed(function: Callable[..., Any] | None, seconds: list[float]) -> Callable[..., Any] | None:
+    """Return the function, if any, so that it appends the duration of every call to `seconds`."""
 
-    def __init__(self, function: Callable[..., Any] | None) -> None:
-        self.function, self.seconds = function, list[float]()
-
-    def __call__(self, *args: Any) -> Any:
-        assert self.function is not None
+    def timed(*args: Any) -> Any:
+        assert function is not None
         started = time.perf_counter()
-        result = self.function(*args)
-        self.seconds.append(time.perf_counter() - started)
+        result = function(*args)
+        seconds.append(time.perf_counter() - started)
         return result
+
+    return timed if function else None
 
 
 def _fit_bytes(views: Views, model: MultiViewClusterer, stages: list[Stage], n_weights: int) -> int:

@@ -30,19 +30,9 @@ class Source(BaseModel):
     data_home: str | None = None
 
     @property
-    def label_file(self) -> Path | None:
-        """The file of true labels, if they are not a column of the data."""
-        return Path(self.labels) if self.labels is not None and _is_label_file(self.labels) else None
-
-    @property
-    def label_column(self) -> str | None:
-        """The column or array of true labels, if they are not in a file of their own."""
-        return self.labels if self.label_file is None else None
-
-    @property
-    def is_named(self) -> bool:
-        """Whether this is a known data set."""
-        return any(path.startswith("@") for path in self.paths)
+    def has_label_file(self) -> bool:
+        """Whether the true labels are in a file of their own."""
+        return self.labels is not None and Path(self.labels).suffix.lower() in LABEL_FILES
 
     @property
     def is_tables(self) -> bool:
@@ -60,13 +50,16 @@ def make_source(
     data_home: Path | None = None,
 ) -> Source:
     """Return the source given on the command line, with absolute paths."""
-    return Source(
-        paths=[word if word.startswith("@") else _absolute(word) for word in data],
+    source = Source(
+        paths=[word if word.startswith("@") else str(Path(word).absolute()) for word in data],
         view_names=view_names or None,
         id_column=id_column,
-        labels=_absolute(labels) if labels is not None and _is_label_file(labels) else labels,
-        data_home=None if data_home is None else _absolute(data_home),
+        labels=labels,
+        data_home=None if data_home is None else str(data_home.absolute()),
     )
+    if source.has_label_file:
+        source.labels = str(Path(str(labels)).absolute())
+    return source
 
 
 def read_data(source: Source) -> io.MultiViewDataset:
@@ -76,29 +69,24 @@ def read_data(source: Source) -> io.MultiViewDataset:
         OSError, ValueError: if a file cannot be read.
         ModuleNotFoundError: if the format needs a package that is not installed.
     """
-    dataset = _load_named(source) if source.is_named else _read_files(source)
-    if source.label_file is None:
+    column = None if source.has_label_file else source.labels
+    if any(path.startswith("@") for path in source.paths):
+        dataset = _load_named(source, column)
+    else:
+        views, ids = source.view_names, source.id_column
+        dataset = io.read_views(source.paths, view_columns=views, id_column=ids, labels=column, guarded=True)
+    if not source.has_label_file:
         return dataset
-    ids = dataset.views.sample_ids
-    samples = LabelFile(ids, [str(sample) for sample in ids], ", ".join(source.paths))
-    labels_true = match_labels(samples, read_labels(source.label_file))[1]
+    samples = dataset.views.sample_ids
+    own = LabelFile(samples, [str(sample) for sample in samples], ", ".join(source.paths))
+    labels_true = match_labels(own, read_labels(Path(str(source.labels))))[1]
     return io.MultiViewDataset(dataset.views, labels_true, dataset.path)
 
 
-def _read_files(source: Source) -> io.MultiViewDataset:
-    return io.read_views(
-        source.paths,
-        view_columns=source.view_names,
-        id_column=source.id_column,
-        labels=source.label_column,
-        guarded=True,
-    )
-
-
-def _load_named(source: Source) -> io.MultiViewDataset:
+def _load_named(source: Source, label_column: str | None) -> io.MultiViewDataset:
     """Load "@NAME", or "@NAME:RATIO" with an imbalance ratio."""
     word = source.paths[0]
-    if len(source.paths) > 1 or source.view_names or source.id_column or source.label_column:
+    if len(source.paths) > 1 or source.view_names or source.id_column or label_column:
         raise typer.BadParameter(
             f"{word} cannot be combined with files, --view, --id-column or --labels COLUMN"
         )
@@ -110,11 +98,3 @@ def _load_named(source: Source) -> io.MultiViewDataset:
         raise typer.BadParameter(f"{word}: the imbalance ratio must be a number, as in @{name}:0.1") from None
     views, labels_true = load_dataset(name, imbalance_ratio=ratio, data_home=source.data_home)
     return io.MultiViewDataset(views, labels_true, Path(word))
-
-
-def _absolute(path: str | Path) -> str:
-    return str(Path(path).absolute())
-
-
-def _is_label_file(text: str) -> bool:
-    return Path(text).suffix.lower() in LABEL_FILES

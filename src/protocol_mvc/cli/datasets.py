@@ -30,28 +30,29 @@ def print_path(console: Console, name: str, data_home: Path | None) -> JsonDict:
 
 
 def print_info(console: Console, name: str, data_home: Path | None) -> JsonDict:
-    """Print the description of a data set, the expected hash and the state of its file.
+    """Print the description of a data set, and the path and hash of its file.
 
     Raises:
-        ValueError: if the file has another hash.
+        ValueError: if the file has another hash than expected.
     """
     check_choice(name, list_datasets(), "data set")
-    entry = DATASETS[name]
-    document: JsonDict = {"name": name, "description": entry.description, "sha256": entry.sha256 or None}
-    lines = [entry.description]
+    entry, path, verified = DATASETS[name], None, None
     if not entry.has_file:
-        lines.append(f"Included in the library: use @{name}.")
-        document |= {"path": None, "verified": None}
+        state = f"Included in the library: use @{name}."
     elif name not in available_datasets(data_home):
-        lines.append(f"Not available. Expected sha256 of {name}.npz: {entry.sha256 or 'unknown'}.")
-        document |= {"path": None, "verified": None}
+        state = f"Not available. Expected sha256 of {name}.npz: {entry.sha256 or 'unknown'}."
     else:
         path = dataset_path(name, data_home).absolute()
         verified = _verify(path, entry.sha256)
-        lines.append(f"{path} (sha256 {'verified' if verified else 'unknown; sizes are checked on reading'})")
-        document |= {"path": path, "verified": verified}
-    console.print(*lines)
-    return document
+        state = f"{path} (sha256 {'verified' if verified else 'unknown'})"
+    console.print(entry.description, state)
+    return {
+        "name": name,
+        "description": entry.description,
+        "sha256": entry.sha256 or None,
+        "path": path,
+        "verified": verified,
+    }
 
 
 def _verify(file: Path, expected: str) -> bool:

@@ -49,11 +49,8 @@ def run_demo(console: Console, imbalance_ratio: float, seed: int, figure: Path) 
 def _timed(name: str, cluster: Callable[[], Any], labels_true: Any) -> JsonDict:
     started = perf_counter()
     labels = cluster()
-    return {
-        "method": name,
-        "seconds": perf_counter() - started,
-        "scores": all_scores(labels_true, labels),
-    }
+    seconds = perf_counter() - started
+    return {"method": name, "seconds": seconds, "scores": all_scores(labels_true, labels)}
 
 
 def _print_tables(console: Console, runs: list[JsonDict], class_sizes: Any, model: PROTOCOL) -> None:
@@ -62,18 +59,12 @@ def _print_tables(console: Console, runs: list[JsonDict], class_sizes: Any, mode
         "labels": model.cluster_sizes_,
         "true": class_sizes,
     }
+    scores = (
+        (r["method"], *(f"{r['scores'][name]:.3f}" for name in SCORES), f"{r['seconds']:.1f}") for r in runs
+    )
+    ranks = [str(rank) for rank in range(1, len(class_sizes) + 1)]
+    rows = ((name, *np.sort(values)[::-1]) for name, values in sizes.items())
     console.print(
-        table(
-            "Imbalanced digits",
-            ("method", *SCORES.values(), "seconds"),
-            (
-                (r["method"], *(f"{r['scores'][name]:.3f}" for name in SCORES), f"{r['seconds']:.1f}")
-                for r in runs
-            ),
-        ),
-        table(
-            "Class sizes, largest first",
-            ("class", *map(str, range(1, len(class_sizes) + 1))),
-            ((name, *np.sort(values)[::-1]) for name, values in sizes.items()),
-        ),
+        table("Imbalanced digits", ("method", *SCORES.values(), "seconds"), scores),
+        table("Class sizes, largest first", ("class", *ranks), rows),
     )

@@ -30,7 +30,7 @@ from protocol_mvc.exceptions import (
 )
 from protocol_mvc.io.lock import lock_folder
 from protocol_mvc.io.write import ANNOTATED
-from protocol_mvc.report.facts import Facts, collect_facts
+from protocol_mvc.report.facts import collect_facts
 from protocol_mvc.report.text import findings
 from protocol_mvc.utils.device import resolve_device
 from protocol_mvc.utils.distributed import is_main_process, is_restarted, process_group
@@ -50,53 +50,30 @@ def fit_run(
     resume: bool,
     force: bool,
 ) -> JsonDict:
-    """Fit a model and write a run, as `protocol-mvc fit` describes.
-
-    Args:
-        console: receives results and messages.
-        words: the command line, for the record.
-        source: the data.
-        settings: method and parameters.
-        output: folder of the run.
-        write_anndata: copy of the annotated input file to write, or None.
-        fail_on_warning: raise UnreliableResultError if the fit had warnings.
-        resume: continue an interrupted fit.
-        force: overwrite an existing run.
-
-    Returns:
-        The record of the run.
-    """
+    """Fit a model, write a run and return its record; `words` is the command line."""
+    model = make_model(settings, verbose=is_main_process() and not console.quiet)
     if not is_main_process():
-        _fit(Console(quiet=True), make_model(settings), read_data(source).views, output / CHECKPOINT)
+        _fit(Console(quiet=True), model, read_data(source).views, output / CHECKPOINT)
         raise typer.Exit
-    model = make_model(settings, verbose=not console.quiet)
-    check_folder(output, force, resume or is_restarted())
+    resume = resume or is_restarted()
+    check_folder(output, force, resume)
     if write_anndata is not None:
         _check_anndata_copy(source, write_anndata, force)
     with lock_folder(output), _resume_hint(words):
-        if force and not (resume or is_restarted()):
+        if force and not resume:
             shutil.rmtree(output / CHECKPOINT, ignore_errors=True)
         views, labels_true, _ = read_data(source)
-        console.info(f"Fitting {views!r}")
-        for note in id_column_notes(views):
-            console.info(f"warning: {note}")
-        seconds, messages = _fit(console, model, views, output / CHECKPOINT)
-        facts = collect_facts(model, views, proba=model.label_distributions_)
-        record = {
-            **_inputs(words, source, settings, views, model.data_hash_),
-            "seconds": round(seconds, 2),
-            **_results(model, facts, labels_true),
-            "warnings": messages,
-            "environment": model.environment_,
-        }
+        inputs = _inputs(words, source, settings, views)
+        record = inputs | _fit_model(console, model, views, labels_true, output / CHECKPOINT)
+        record["data"]["sha256"] = model.data_hash_
         write_run(output, model, model.label_distributions_, record)
     if write_anndata is not None:  # after the run, which is kept if this fails
         _write_anndata(source, write_anndata, model, views, record, force)
     _print_results(console, record)
     console.info(f"Run: {output}. Report: {shlex.join(['protocol-mvc', 'report', str(output)])}")
     document = {"run": output, **record}
-    if fail_on_warning and messages:
-        raise UnreliableResultError(messages, document)
+    if fail_on_warning and record["warnings"]:
+        raise UnreliableResultError(record["warnings"], document)
     return document
 
 
@@ -111,42 +88,50 @@ def _resume_hint(words: list[str]) -> Iterator[None]:
         raise
 
 
-def _fit(
-    console: Console, model: MultiViewClusterer, views: Views, checkpoint: Path
-) -> tuple[float, list[str]]:
-    """Fit the model; return the seconds it took and the warnings about its result."""
-    started = time.perf_counter()
-    with console.show_warnings(RESULT_WARNINGS) as caught, process_group(resolve_device(model.device)):
-        model.fit(views, checkpoint_dir=checkpoint)
-    messages = [str(warning.message) for warning in caught if issubclass(warning.category, RESULT_WARNINGS)]
-    return time.perf_counter() - started, messages
-
-
-def _inputs(words: list[str], source: Source, settings: Settings, views: Views, sha256: str) -> JsonDict:
+def _inputs(words: list[str], source: Source, settings: Settings, views: Views) -> JsonDict:
     return {
         "command": shlex.join(["protocol-mvc", *words]),
         "working_directory": os.getcwd(),
-        "finished": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
-        "data": {**source.model_dump(), "sha256": sha256},
+        "started": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "data": source.model_dump(),
         "n_samples": len(views),
         "n_features": dict(zip(views.names, views.n_features, strict=True)),
         "settings": settings.record(),
     }
 
 
-def _results(model: MultiViewClusterer, facts: Facts, labels_true: Any) -> JsonDict:
+def _fit_model(
+    console: Console, model: MultiViewClusterer, views: Views, labels_true: Any, checkpoint: Path
+) -> JsonDict:
+    """Fit the model and return its results."""
+    console.info(f"Fitting {views!r}")
+    for note in id_column_notes(views):
+        console.info(f"warning: {note}")
+    started = time.perf_counter()
+    messages = _fit(console, model, views, checkpoint)
+    seconds = time.perf_counter() - started
+    facts = collect_facts(model, views, proba=model.label_distributions_)
     rows = zip(facts.cluster_sizes, facts.mean_confidence, facts.class_prior, strict=True)
     scores = None if labels_true is None else all_scores(labels_true, model.labels_)
-    n = facts.n_samples
     return {
+        "seconds": round(seconds, 2),
         "clusters": [
-            {"cluster": i, "size": size, "share": size / n, "confidence": confidence, "prior": prior}
+            {"cluster": i, "size": size, "share": size / len(views), "confidence": confidence, "prior": prior}
             for i, (size, confidence, prior) in enumerate(rows)
         ],
-        "view_weights": dict(zip(facts.views.names, facts.view_weights, strict=True)),
+        "view_weights": dict(zip(views.names, model.view_weights_, strict=True)),
         "findings": [finding.text for finding in findings(facts)],
         "scores": scores and {name: round(value, 4) for name, value in scores.items()},
+        "warnings": messages,
+        "environment": model.environment_,
     }
+
+
+def _fit(console: Console, model: MultiViewClusterer, views: Views, checkpoint: Path) -> list[str]:
+    """Fit the model and return the warnings about its result."""
+    with console.show_warnings(RESULT_WARNINGS) as caught, process_group(resolve_device(model.device)):
+        model.fit(views, checkpoint_dir=checkpoint)
+    return [str(warning.message) for warning in caught if issubclass(warning.category, RESULT_WARNINGS)]
 
 
 def _print_results(console: Console, record: JsonDict) -> None:
@@ -175,10 +160,6 @@ def _check_anndata_copy(source: Source, target: Path, force: bool) -> None:
 def _write_anndata(
     source: Source, target: Path, model: MultiViewClusterer, views: Views, record: JsonDict, force: bool
 ) -> None:
-    note = {
-        "command": record["command"],
-        "finished": record["finished"],
-        "sha256": record["data"]["sha256"],
-    }
+    note = {"command": record["command"], "started": record["started"], "sha256": model.data_hash_}
     results = (model.sample_ids_, model.labels_, model.label_distributions_, model.transform(views))
     io.write_anndata(source.paths[0], target, *results, note, overwrite=force)

@@ -1,11 +1,13 @@
 """The command `info`: describe data before a fit, and estimate what a fit needs."""
 
 import os
+from datetime import timedelta
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.utils.extmath import randomized_svd
+from rich.filesize import decimal
+from sklearn.preprocessing import normalize
 
 from protocol_mvc.cli.cost import estimate_cost, stored_bytes
 from protocol_mvc.cli.data import Source, read_data
@@ -15,11 +17,11 @@ from protocol_mvc.data.checks import is_mapped, is_sparse, row_slices
 from protocol_mvc.data.scaling import choose_kind, fit_scalers, scaled_rows
 from protocol_mvc.data.statistics import profile
 from protocol_mvc.data.views import Views
-from protocol_mvc.partition import consensus
+from protocol_mvc.partition.candidates import principal_components
 from protocol_mvc.partition.config import CandidateOptions
+from protocol_mvc.partition.consensus import consensus_partition
 
 DEFAULT_N_CLUSTERS = 10  # for the estimate of time and memory if -k is not given
-N_COMPONENTS = 32  # of each view in the estimate of cluster sizes
 DUPLICATE_SHARE = 0.01  # share of duplicate samples above which there is a note
 HASH_FACTOR = 6364136223846793005  # odd, so that the product with a hash loses no bits
 HEADERS = ("view", "features", "type", "scaling", "range", "zeros", "constant", "missing", "duplicate")
@@ -33,7 +35,7 @@ def describe_data(console: Console, source: Source, settings: Settings) -> JsonD
     console.info("Running a few training steps to estimate the time of a fit")
     samples = describe_samples(views) | _cost(views, settings)
     notes = id_column_notes(views) + data_notes(described, samples)
-    console.print(_view_table(described), *_sentences(samples))
+    _print_description(console, described, samples)
     if clusters:
         console.print(
             f"Estimated cluster sizes without training: {', '.join(map(str, clusters['sizes']))} "
@@ -79,20 +81,17 @@ def describe_samples(views: Views) -> JsonDict:
 
 def _row_hashes(views: Views, v: int) -> npt.NDArray[np.int64]:
     """Return a hash of each row, 0 where the view is missing."""
+
+    def content(block: Any, i: int) -> Any:
+        if not is_sparse(block):
+            return block[i].tobytes()
+        cells = slice(block.indptr[i], block.indptr[i + 1])
+        return block.indices[cells].tobytes(), block.data[cells].tobytes()
+
     array: Any = views.arrays[v]
-    keys = np.zeros(len(views), dtype=np.int64)
-    for rows in row_slices(array):
-        block = array[rows]
-        keys[rows] = [hash(_row_bytes(block, i)) for i in range(block.shape[0])]
-    keys[~views.mask[:, v]] = 0
-    return keys
-
-
-def _row_bytes(block: Any, i: int) -> Any:
-    if not is_sparse(block):
-        return block[i].tobytes()
-    cells = slice(block.indptr[i], block.indptr[i + 1])
-    return block.indices[cells].tobytes(), block.data[cells].tobytes()
+    blocks = (array[rows] for rows in row_slices(array))
+    hashes = [hash(content(block, i)) for block in blocks for i in range(block.shape[0])]
+    return np.where(views.mask[:, v], np.array(hashes, dtype=np.int64), 0)
 
 
 def id_column_notes(views: Views) -> list[str]:
@@ -108,17 +107,11 @@ def id_column_notes(views: Views) -> list[str]:
 
 
 def _is_unique_integer(views: Views, v: int, name: str) -> bool:
-    array, column = views.arrays[v], (views.columns[v] or ()).index(name)
+    array = views.arrays[v]
     if is_sparse(array):
         return False
-    parts = []
-    for rows in row_slices(array):  # the first rows exclude most columns
-        part = np.asarray(array)[rows, column][views.mask[rows, v]]
-        if (part != np.rint(part)).any() or len(np.unique(part)) < len(part):
-            return False
-        parts.append(part)
-    values = np.concatenate(parts)
-    return len(np.unique(values)) == len(values)
+    values = np.asarray(array)[:, (views.columns[v] or ()).index(name)][views.mask[:, v]]
+    return bool((values == np.rint(values)).all()) and len(np.unique(values)) == len(values)
 
 
 def data_notes(described: list[JsonDict], samples: JsonDict) -> list[str]:
@@ -136,9 +129,7 @@ def data_notes(described: list[JsonDict], samples: JsonDict) -> list[str]:
         )
     needed = samples.get("fit_bytes") or 0
     if needed > (available := _physical_memory()):
-        notes.append(
-            f"A fit may need {format_bytes(needed)} of memory; this machine has {format_bytes(available)}."
-        )
+        notes.append(f"A fit may need {decimal(needed)} of memory; this machine has {decimal(available)}.")
     return notes
 
 
@@ -159,27 +150,12 @@ def estimate_cluster_sizes(views: Views, n_clusters: int, seed: int) -> list[int
     """
     if n_clusters > len(views):
         raise ValueError(f"n_clusters = {n_clusters} exceeds the {len(views)} samples: use a smaller -k.")
-    rows = np.sort(np.random.default_rng(seed).permutation(len(views))[: CandidateOptions().max_samples])
-    subset = views[rows]
-    blocks = [
-        _principal_components(scaled_rows(subset, v, slice(None), scaler), subset.mask[:, v], seed)
-        for v, scaler in enumerate(fit_scalers(subset))
-    ]
-    labels = consensus.consensus_partition(np.hstack(blocks), n_clusters, seed, views.n_views)
+    rows = np.random.default_rng(seed).permutation(len(views))[: CandidateOptions().max_samples]
+    subset = views[np.sort(rows)]
+    scaled = [scaled_rows(subset, v, slice(None), scaler) for v, scaler in enumerate(fit_scalers(subset))]
+    components = [normalize(x) for x in principal_components(scaled, subset.mask, seed)]
+    labels = consensus_partition(np.hstack(components), n_clusters, seed)
     return sorted(np.bincount(labels, minlength=n_clusters).tolist(), reverse=True)
-
-
-def _principal_components(x: npt.NDArray[Any], present: npt.NDArray[np.bool_], seed: int) -> npt.NDArray[Any]:
-    """Return principal components of the present rows, of unit norm, in an array of fixed width."""
-    out = np.full((len(x), N_COMPONENTS + 1), 1e-6)  # the last column keeps every row nonzero
-    rows = x[present].astype(np.float64)
-    if rows.size:
-        width = min(N_COMPONENTS, *rows.shape)
-        u, singular_values, _ = randomized_svd(rows - rows.mean(axis=0), width, random_state=seed)
-        scores = u * singular_values
-        norm = np.linalg.norm(scores, axis=1, keepdims=True)
-        out[present, :width] = scores / np.where(norm > 0, norm, 1.0)
-    return out
 
 
 def _cluster_sizes(views: Views, settings: Settings) -> JsonDict | None:
@@ -198,7 +174,7 @@ def _cost(views: Views, settings: Settings) -> JsonDict:
     return {"fit_bytes": cost.n_bytes, "fit_seconds": cost.seconds}
 
 
-def _view_table(described: list[JsonDict]) -> Any:
+def _print_description(console: Console, described: list[JsonDict], samples: JsonDict) -> None:
     rows = (
         (
             view["name"],
@@ -211,37 +187,20 @@ def _view_table(described: list[JsonDict]) -> Any:
         )
         for view in described
     )
-    return table("Views (scaling: the one that 'auto' selects)", HEADERS, rows)
-
-
-def _sentences(samples: JsonDict) -> list[str]:
-    lines = [
+    console.print(
+        table("Views (scaling: the one that 'auto' selects)", HEADERS, rows),
         f"{samples['n_samples']} samples, {samples['n_complete_samples']} with all {samples['n_views']} "
         f"views; {samples['n_duplicate_samples']} duplicates.",
-        f"Data: {format_bytes(samples['data_bytes'])} "
+        f"Data: {decimal(samples['data_bytes'])} "
         f"{'on disk (memory-mapped)' if samples['memory_mapped'] else 'in memory'}.",
-    ]
+    )
     if samples["fit_bytes"] is not None:
-        lines.append(
-            f"Estimate for a fit: {format_bytes(samples['fit_bytes'])} of memory, "
-            f"{format_seconds(samples['fit_seconds'])}."
+        seconds = samples["fit_seconds"]
+        duration = (
+            "unknown time: the trial diverged"
+            if seconds is None
+            else timedelta(seconds=max(round(seconds), 1))
         )
-    return lines
-
-
-def format_bytes(n_bytes: float) -> str:
-    """Return a number of bytes with a unit."""
-    for unit in ("bytes", "KB", "MB", "GB"):
-        if n_bytes < 1000:
-            return f"{n_bytes:.3g} {unit}"
-        n_bytes /= 1000
-    return f"{n_bytes:.3g} TB"
-
-
-def format_seconds(seconds: float | None) -> str:
-    """Return a duration with a unit; None is a training that diverged."""
-    if seconds is None:
-        return "unknown time (the trial steps diverged)"
-    units = ((6000, 3600, "hours"), (100, 60, "minutes"), (0, 1, "seconds"))
-    length, name = next((seconds / unit, name) for least, unit, name in units if seconds >= least)
-    return f"about {max(length, 1):.{int(length < 10)}f} {name} on this machine"
+        console.print(
+            f"Estimate for a fit: {decimal(samples['fit_bytes'])} of memory, time {duration} (h:mm:ss)."
+        )

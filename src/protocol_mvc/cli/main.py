@@ -10,34 +10,7 @@ from typing import Annotated
 import typer
 
 from protocol_mvc import __version__
-from protocol_mvc.cli.options import (
-    LABEL_FILES,
-    AnndataCopy,
-    Changes,
-    Config,
-    Data,
-    DataHome,
-    Device,
-    FailOnWarning,
-    Force,
-    IdColumn,
-    Json,
-    LabelColumn,
-    Labels,
-    Method,
-    MovedData,
-    NClusters,
-    NRefits,
-    Preset,
-    Quiet,
-    ReportOutput,
-    Resume,
-    RunFolder,
-    RunOutput,
-    Seed,
-    TableOutput,
-    ViewNames,
-)
+from protocol_mvc.cli import options as opt
 from protocol_mvc.cli.output import CommandGroup, Console, JsonDict
 
 app = typer.Typer(cls=CommandGroup, no_args_is_help=True, pretty_exceptions_show_locals=False)
@@ -71,20 +44,20 @@ def command(
 
 @app.command()
 def info(
-    data: Data,
-    n_clusters: NClusters = None,
-    method: Method = None,
-    preset: Preset = None,
-    views: ViewNames = None,
-    id_column: IdColumn = None,
-    labels: Labels = None,
-    data_home: DataHome = None,
-    config: Config = None,
-    changes: Changes = None,
-    seed: Seed = None,
-    device: Device = None,
-    as_json: Json = False,
-    quiet: Quiet = False,
+    data: opt.Data,
+    n_clusters: opt.NClusters = None,
+    method: opt.Method = None,
+    preset: opt.Preset = None,
+    views: opt.ViewNames = None,
+    id_column: opt.IdColumn = None,
+    labels: opt.Labels = None,
+    data_home: opt.DataHome = None,
+    config: opt.Config = None,
+    changes: opt.Changes = None,
+    seed: opt.Seed = None,
+    device: opt.Device = None,
+    as_json: opt.Json = False,
+    quiet: opt.Quiet = False,
 ) -> JsonDict:
     """Describe DATA and estimate the time and memory of a fit.
 
@@ -110,25 +83,25 @@ def info(
 @app.command()
 def fit(
     context: typer.Context,
-    data: Data,
-    output: RunOutput,
-    n_clusters: NClusters = None,
-    method: Method = None,
-    preset: Preset = None,
-    views: ViewNames = None,
-    id_column: IdColumn = None,
-    labels: Labels = None,
-    data_home: DataHome = None,
-    config: Config = None,
-    changes: Changes = None,
-    seed: Seed = None,
-    device: Device = None,
-    write_anndata: AnndataCopy = None,
-    fail_on_warning: FailOnWarning = False,
-    resume: Resume = False,
-    force: Force = False,
-    as_json: Json = False,
-    quiet: Quiet = False,
+    data: opt.Data,
+    output: opt.RunOutput,
+    n_clusters: opt.NClusters = None,
+    method: opt.Method = None,
+    preset: opt.Preset = None,
+    views: opt.ViewNames = None,
+    id_column: opt.IdColumn = None,
+    labels: opt.Labels = None,
+    data_home: opt.DataHome = None,
+    config: opt.Config = None,
+    changes: opt.Changes = None,
+    seed: opt.Seed = None,
+    device: opt.Device = None,
+    write_anndata: opt.AnndataCopy = None,
+    fail_on_warning: opt.FailOnWarning = False,
+    resume: opt.Resume = False,
+    force: opt.Force = False,
+    as_json: opt.Json = False,
+    quiet: opt.Quiet = False,
 ) -> JsonDict:
     """Cluster DATA and write a run: the model, the labels and a record of the fit.
 
@@ -165,16 +138,16 @@ def fit(
 
 @app.command()
 def predict(
-    run: RunFolder,
-    data: Data,
-    output: TableOutput = "-",
-    views: ViewNames = None,
-    id_column: IdColumn = None,
-    data_home: DataHome = None,
-    device: Device = None,
-    force: Force = False,
-    as_json: Json = False,
-    quiet: Quiet = False,
+    run: opt.RunFolder,
+    data: opt.Data,
+    output: opt.TableOutput = "-",
+    views: opt.ViewNames = None,
+    id_column: opt.IdColumn = None,
+    data_home: opt.DataHome = None,
+    device: opt.Device = None,
+    force: opt.Force = False,
+    as_json: opt.Json = False,
+    quiet: opt.Quiet = False,
 ) -> JsonDict:
     """Predict the clusters of DATA with the model of a run.
 
@@ -195,16 +168,16 @@ def predict(
 
 @app.command()
 def transform(
-    run: RunFolder,
-    data: Data,
-    output: TableOutput = "-",
-    views: ViewNames = None,
-    id_column: IdColumn = None,
-    data_home: DataHome = None,
-    device: Device = None,
-    force: Force = False,
-    as_json: Json = False,
-    quiet: Quiet = False,
+    run: opt.RunFolder,
+    data: opt.Data,
+    output: opt.TableOutput = "-",
+    views: opt.ViewNames = None,
+    id_column: opt.IdColumn = None,
+    data_home: opt.DataHome = None,
+    device: opt.Device = None,
+    force: opt.Force = False,
+    as_json: opt.Json = False,
+    quiet: opt.Quiet = False,
 ) -> JsonDict:
     """Compute the embedding of DATA with the model of a run.
 
@@ -221,14 +194,14 @@ def transform(
 
 @app.command()
 def report(
-    run: RunFolder,
-    data: MovedData = None,
-    output: ReportOutput = None,
-    n_refits: NRefits = 0,
-    device: Device = None,
-    force: Force = False,
-    as_json: Json = False,
-    quiet: Quiet = False,
+    run: opt.RunFolder,
+    data: opt.MovedData = None,
+    output: opt.ReportOutput = None,
+    n_refits: opt.NRefits = 0,
+    device: opt.Device = None,
+    force: opt.Force = False,
+    as_json: opt.Json = False,
+    quiet: opt.Quiet = False,
 ) -> JsonDict:
     """Write an HTML report of a run, one file that works offline.
 
@@ -248,11 +221,11 @@ def report(
 @app.command()
 def evaluate(
     labels: Annotated[
-        Path, typer.Argument(metavar="LABELS", help=f"Predicted labels ({', '.join(LABEL_FILES)}).")
+        Path, typer.Argument(metavar="LABELS", help=f"Predicted labels ({', '.join(opt.LABEL_FILES)}).")
     ],
     labels_true: Annotated[Path, typer.Argument(metavar="TRUE_LABELS", help="True labels, likewise.")],
-    as_json: Json = False,
-    quiet: Quiet = False,
+    as_json: opt.Json = False,
+    quiet: opt.Quiet = False,
 ) -> JsonDict:
     """Compare LABELS with TRUE_LABELS: all scores, and the recall of each class.
 
@@ -276,12 +249,12 @@ def convert(
     output: Annotated[
         Path, typer.Argument(metavar="OUTPUT", help="An .npz or .h5 file, or a folder for .npy files.")
     ],
-    views: ViewNames = None,
-    id_column: IdColumn = None,
-    labels: LabelColumn = None,
-    force: Force = False,
-    as_json: Json = False,
-    quiet: Quiet = False,
+    views: opt.ViewNames = None,
+    id_column: opt.IdColumn = None,
+    labels: opt.LabelColumn = None,
+    force: opt.Force = False,
+    as_json: opt.Json = False,
+    quiet: opt.Quiet = False,
 ) -> JsonDict:
     """Write the views of SOURCE, with ids, missing rows and labels, as plain arrays.
 
@@ -313,8 +286,8 @@ def demo(
     seed: Annotated[int, typer.Option(help="Random seed.", min=0)] = 0,
     ratio: Annotated[float, typer.Option(help="Smallest / largest class.", min=0.01, max=1)] = 0.1,
     figure: Annotated[Path, typer.Option(help="Figure to write.")] = Path("protocol_demo.png"),
-    as_json: Json = False,
-    quiet: Quiet = False,
+    as_json: opt.Json = False,
+    quiet: opt.Quiet = False,
 ) -> JsonDict:
     """Compare PROTOCOL with K-means on scikit-learn's digits, made imbalanced.
 
@@ -333,7 +306,9 @@ DatasetName = Annotated[
 
 
 @datasets.command("list")
-def list_datasets(data_home: DataHome = None, as_json: Json = False, quiet: Quiet = False) -> JsonDict:
+def list_datasets(
+    data_home: opt.DataHome = None, as_json: opt.Json = False, quiet: opt.Quiet = False
+) -> JsonDict:
     """List the known data sets and whether their files are available.
 
     Examples:
@@ -347,7 +322,7 @@ def list_datasets(data_home: DataHome = None, as_json: Json = False, quiet: Quie
 
 @datasets.command()
 def path(
-    name: DatasetName, data_home: DataHome = None, as_json: Json = False, quiet: Quiet = False
+    name: DatasetName, data_home: opt.DataHome = None, as_json: opt.Json = False, quiet: opt.Quiet = False
 ) -> JsonDict:
     """Print the path of the file of a data set.
 
@@ -361,7 +336,7 @@ def path(
 
 @datasets.command("info")
 def dataset_info(
-    name: DatasetName, data_home: DataHome = None, as_json: Json = False, quiet: Quiet = False
+    name: DatasetName, data_home: opt.DataHome = None, as_json: opt.Json = False, quiet: opt.Quiet = False
 ) -> JsonDict:
     """Describe a data set and verify its file. Nothing is downloaded, because the licences differ.
 

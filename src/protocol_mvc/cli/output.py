@@ -34,15 +34,15 @@ USAGE_ERROR: Any = typer.BadParameter.__base__  # typer bundles its own click
 
 
 class StoppedError(KeyboardInterrupt):
-    """Ctrl-C. A subclass, because Python exits by SIGINT after a plain KeyboardInterrupt left an `exec`."""
+    """SIGINT or SIGTERM. A plain KeyboardInterrupt would make Python exit by SIGINT instead of our code."""
+
+    def __init__(self, code: int = INTERRUPTED) -> None:
+        super().__init__("Stopped")
+        self.code = code
 
 
-class TerminatedError(StoppedError):
-    """SIGTERM."""
-
-
-class _CommandInterrupted(Exception):
-    """A command was stopped by a signal; the exit code and the message for the user."""
+class _CommandStoppedError(Exception):
+    """The same for typer, which would turn a KeyboardInterrupt into exit code 1."""
 
     def __init__(self, code: int, message: str) -> None:
         super().__init__(message)
@@ -51,14 +51,14 @@ class _CommandInterrupted(Exception):
 
 @contextmanager
 def signals_as_exceptions() -> Iterator[None]:
-    """Raise StoppedError on SIGINT and TerminatedError on SIGTERM, so that locks and files are cleaned up.
+    """Raise StoppedError on SIGINT and SIGTERM, so that locks are released and files cleaned up.
 
     Of several processes (torchrun) only the first one handles signals: the others wait inside collective
     operations and have nothing to clean up.
     """
 
     def stop(number: int, frame: Any) -> None:
-        raise TerminatedError if number == signal.SIGTERM else StoppedError
+        raise StoppedError(128 + number)
 
     if threading.current_thread() is not threading.main_thread() or os.environ.get("RANK", "0") != "0":
         yield
@@ -96,11 +96,7 @@ class Console(NamedTuple):
 
     @contextmanager
     def show_warnings(self, always: Sequence[type[Warning]] = ()) -> Iterator[list[warnings.WarningMessage]]:
-        """Collect the Python warnings of a block and print each as one line at its end.
-
-        Args:
-            always: categories that are collected even if a filter would hide them.
-        """
+        """Collect the warnings of a block, those of `always` despite filters, and print them at its end."""
         with warnings.catch_warnings(record=True) as caught:
             for category in always:
                 warnings.simplefilter("always", category)
@@ -164,8 +160,7 @@ class CommandGroup(TyperGroup):
             with signals_as_exceptions():
                 return super().invoke(ctx)
         except KeyboardInterrupt as stop:
-            code = TERMINATED if isinstance(stop, TerminatedError) else INTERRUPTED
-            raise _CommandInterrupted(code, str(stop) or "stopped") from None
+            raise _CommandStoppedError(getattr(stop, "code", INTERRUPTED), str(stop) or "Stopped") from None
 
 
 def _print_json(document: JsonDict) -> None:
@@ -185,7 +180,7 @@ def error_document(error: BaseException) -> JsonDict:
 
 def exit_code(error: BaseException) -> int:
     """Return the exit code of an exception."""
-    if isinstance(error, _CommandInterrupted):
+    if isinstance(error, _CommandStoppedError):
         return error.code
     if isinstance(error, USAGE_ERROR):
         return USAGE
