@@ -196,11 +196,7 @@ def _print_description(console: Console, described: list[JsonDict], samples: Jso
     )
     if samples["fit_bytes"] is not None:
         seconds = samples["fit_seconds"]
-        duration = (
-            "unknown time: the trial diverged"
-            if seconds is None
-            else timedelta(seconds=max(round(seconds), 1))
-        )
+        duration = "unknown (diverged)" if seconds is None else timedelta(seconds=max(round(seconds), 1))
         console.print(
             f"Estimate for a fit: {decimal(samples['fit_bytes'])} of memory, time {duration} (h:mm:ss)."
         )
