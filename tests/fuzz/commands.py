@@ -11,13 +11,14 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from hypothesis import strategies as st
-from tests.cli.running import QUICKLY, TRUTH, VIEWS, run, save
+from tests.cli.running import LABELS_TRUE, QUICK, VIEWS, run, save
 from tests.fuzz.law import check_sentence, deadline
 from tests.fuzz.rubbish import TEXTS
 from tests.io.temporary import folder
 
-from protocol_mvc.methods.protocol.config import ProtocolConfig
 from protocol_mvc.io.lock import is_lock_file
+from protocol_mvc.methods.protocol.config import ProtocolConfig
+from protocol_mvc.utils.config import flatten_config
 
 CODES = {0, 2, 3, 4, 5}  # done, usage, data, doubt, model; 1 would be a fault of ours
 FILES = [
@@ -59,21 +60,21 @@ OUTPUTS = [
 ]
 WORDS = [word for word in TEXTS if "\0" not in word and "\ud800" not in word]  # what a shell can pass on
 NUMBERS = ["0", "1", "2", "3", "55", "56", "-1", "1e9", "99999999999999999999", "nan", "", "two", "2.5"]
-SLOW = {"hidden", "latent", "feature", "feedforward", "rounds", "reconstruct_steps"}
-SLOW |= {name for name in ProtocolConfig.model_fields if name.endswith("_length")}
+SLOW = ("network", "schedule.n_", "schedule.min_steps", "paired_views", "pseudo_labels.partition")
+FIELDS = [name.replace("__", ".") for name, _ in flatten_config(ProtocolConfig())]
 SETTINGS = [
-    *(set(ProtocolConfig.model_fields) - SLOW),
-    "scale",
+    *(name for name in FIELDS if not name.startswith(SLOW)),
+    "scaling",
     "batch_size",
-    "seed",
+    "random_state",
     "device",
     "preset",
-    "mixx",
+    "epsilonn",
     "",
 ]
 
-VERBS = ["info", "fit", "predict", "embed", "report", "evaluate", "convert", "datasets", "datasets list"]
-VERBS += ["datasets path", "datasets get", "demo", "bench", "bench report", "fitt", ""]
+VERBS = ["info", "fit", "predict", "transform", "report", "evaluate", "convert", "datasets", "datasets list"]
+VERBS += ["datasets path", "datasets info", "demo", "fitt", ""]
 
 numbers, files, outputs = st.sampled_from(NUMBERS), st.sampled_from(FILES), st.sampled_from(OUTPUTS)
 settings = st.tuples(
@@ -83,18 +84,20 @@ options = st.one_of(
     st.tuples(st.just("-k"), st.just("3")),
     st.tuples(st.just("-k"), numbers),
     st.tuples(st.just("-o"), outputs | outputs | files),
-    st.tuples(st.sampled_from(["--seed", "--clusters"]), numbers),
+    st.tuples(st.sampled_from(["--seed", "--n-clusters"]), numbers),
     st.tuples(st.just("--set"), settings.map("=".join) | st.sampled_from(WORDS)),
     st.tuples(st.just("--view"), st.sampled_from(["image", "text", "labels", *WORDS])),
     st.tuples(
-        st.sampled_from(["--id", "--truth", "--device"]),
+        st.sampled_from(["--id-column", "--labels", "--device", "--preset", "--data-home"]),
         st.sampled_from(["id", "label", "cpu", *FILES, *WORDS]),
     ),
     st.tuples(st.just("--config"), files),
-    st.tuples(st.just("--write-back"), outputs),
-    st.tuples(st.just("--stability"), st.sampled_from(["0", "-1", "x"])),
+    st.tuples(st.just("--write-anndata"), outputs),
+    st.tuples(st.just("--n-refits"), st.sampled_from(["0", "-1", "x"])),
     st.tuples(
-        st.sampled_from(["--json", "--quiet", "--force", "--strict", "--resume", "--help", "--nothing"])
+        st.sampled_from(
+            ["--json", "--quiet", "--force", "--fail-on-warning", "--resume", "--help", "--nothing"]
+        )
     ),
     st.tuples(st.sampled_from(WORDS)),
 )
@@ -111,19 +114,21 @@ def prepared() -> Path:
     """A folder with data, a run, and things that are neither; made once."""
     place = Path(_store.name) / "place"
     place.mkdir()
-    save(place / "views.npz", labels=TRUTH)
+    save(place / "views.npz", labels=LABELS_TRUE)
     for name, view in zip("ab", VIEWS, strict=True):
         lines = [",".join(["id", *(f"{name}{i}" for i in range(view.shape[1]))])]
         lines += [",".join([f"s{i}", *map(str, row)]) for i, row in enumerate(view)]
         (place / f"{name}.csv").write_text("\n".join(lines))
-    (place / "labels.csv").write_text("id,label\n" + "\n".join(f"s{i},{t}" for i, t in enumerate(TRUTH)))
+    (place / "labels.csv").write_text(
+        "id,label\n" + "\n".join(f"s{i},{t}" for i, t in enumerate(LABELS_TRUE))
+    )
     (place / "cut.npz").write_bytes((place / "views.npz").read_bytes()[:500])
     (place / "wrong.mat").write_bytes(b"MATLAB 5.0 MAT-file" + bytes(200))
     (place / "notes.txt").write_text("notes")
     shutil.copy(place / "a.csv", place / "\udcff\x1b[31m.csv")  # a name that no terminal can show
-    (place / "set.yaml").write_text("mix: 0.3\n")
+    (place / "set.yaml").write_text("losses: {temperature_class: 0.3}\n")
     (place / "bad.yaml").write_text("!!python/object/apply:os.system ['touch executed']\n")
-    result = run("fit", place / "views.npz", "-k", 3, "-o", place / "run", *QUICKLY)
+    result = run("fit", place / "views.npz", "-k", 3, "-o", place / "run", *QUICK)
     assert result.exit_code == 0, result.output
     shutil.copytree(place / "run", place / "torn")
     (place / "torn" / "model" / "config.json").write_text("{}")
@@ -145,9 +150,9 @@ def words_of(case: tuple[str, list[str], list[tuple[str, ...]]]) -> list[str]:
     verb, arguments, chosen = case
     words = [*verb.split(), *arguments, *(word for option in chosen for word in option)]
     if verb in ("fit", "info"):
-        words += QUICKLY
-    if verb in ("demo", "bench"):  # these take minutes by design
-        words += ["--ratio", "7", "--datasets", "nowhere"]
+        words += QUICK
+    if verb == "demo":  # it takes a minute by design
+        words += ["--ratio", "7"]
     return words
 
 

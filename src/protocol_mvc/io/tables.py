@@ -124,7 +124,7 @@ def _check_numbers(frame: Any, pandas: Any) -> None:
         row = int(np.argmax(odd.to_numpy()))
         raise DataError(
             f"the column {name!r} holds {short_repr(column.iloc[row])} in row {row}, which is no number: leave "
-            "the column out, turn it into numbers, or name it as ids (--id) or truth (--truth)."
+            "the column out, turn it into numbers, or name it as ids (--id-column) or labels (--labels)."
         )
 
 
