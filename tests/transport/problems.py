@@ -1,4 +1,4 @@
-"""Transport problems and an independent account of what solves them, shared by the tests."""
+"""Transport problems and an independent implementation of objective and optimality, shared by the tests."""
 
 import math
 import threading
@@ -11,8 +11,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from protocol_mvc.transport.passes import Samples, chunks_of
-from protocol_mvc.transport.problem import Merge, Problem
+from protocol_mvc.transport.chunks import Samples, row_chunks
+from protocol_mvc.transport.problem import AllReduce, Problem
 from protocol_mvc.transport.solver import Transport
 
 Result = TypeVar("Result")
@@ -63,34 +63,40 @@ def wild(seed: int) -> tuple[Tensor, dict[str, Any]]:
         logits[:, : k // 3] -= 6 * logits.abs().mean()  # dead clusters
     if seed % 4 == 0:
         logits = logits[torch.randint(n, (n,), generator=generator)]  # rows occur twice
-    kl_weight = math.inf if seed % 5 == 0 else 10 ** (4 * strength - 2)
+    prior_strength = math.inf if seed % 5 == 0 else 10 ** (4 * strength - 2)
     mass = 1.0 if seed % 7 == 0 else 0.01**share
-    return logits.log_softmax(1), {"mass": mass, "epsilon": 0.01 * 1000**warmth, "prior_strength": kl_weight}
+    return logits.log_softmax(1), {
+        "mass": mass,
+        "epsilon": 0.01 * 1000**warmth,
+        "prior_strength": prior_strength,
+    }
 
 
 def problem(
-    seed: int, k: int = 4, mass: float = 0.6, epsilon: float = 0.2, kl_weight: float = 0.7
+    seed: int, k: int = 4, mass: float = 0.6, epsilon: float = 0.2, prior_strength: float = 0.7
 ) -> Problem:
     c = positive(seed, k)
-    return Problem(mass * c / c.sum(), mass, epsilon, kl_weight)
+    return Problem(mass * c / c.sum(), mass, epsilon, prior_strength)
 
 
-def alone(sums: Tensor) -> Tensor:
-    """The merge of a single process."""
+def single_process(sums: Tensor) -> Tensor:
+    """Return the sums: `all_reduce` of a single process."""
     return sums
 
 
-def samples(log_p: Tensor, chunk_rows: int | None = None, merge: Merge = alone, total: int = 0) -> Samples:
+def samples(
+    log_p: Tensor, chunk_rows: int | None = None, all_reduce: AllReduce = single_process, total: int = 0
+) -> Samples:
     weight = torch.full((len(log_p),), 1 / (total or len(log_p)), dtype=torch.float64)
-    return Samples(chunks_of(log_p, chunk_rows), weight, merge)
+    return Samples(row_chunks(log_p, chunk_rows), weight, all_reduce)
 
 
-def together(parts: Sequence[Tensor], work: Callable[[Tensor, Merge], Result]) -> list[Result]:
-    """Do the work for all parts at once, each in its thread, with a merge that adds up across threads."""
+def in_threads(parts: Sequence[Tensor], work: Callable[[Tensor, AllReduce], Result]) -> list[Result]:
+    """Do the work of each part in a thread of its own; `all_reduce` sums over the threads."""
     barrier, shared = threading.Barrier(len(parts)), list(parts)
 
     def run(index: int) -> Result:
-        def merge(sums: Tensor) -> Tensor:
+        def all_reduce(sums: Tensor) -> Tensor:
             shared[index] = sums.clone()
             barrier.wait()
             total = torch.stack(shared).sum(0)
@@ -98,7 +104,7 @@ def together(parts: Sequence[Tensor], work: Callable[[Tensor, Merge], Result]) -
             return total
 
         try:
-            return work(parts[index], merge)
+            return work(parts[index], all_reduce)
         except BaseException:
             barrier.abort()  # or the others wait for ever
             raise
@@ -108,15 +114,15 @@ def together(parts: Sequence[Tensor], work: Callable[[Tensor, Merge], Result]) -
 
 
 def with_virtual(log_p: Tensor, t: Transport, weight: Tensor | None = None) -> Tensor:
-    """The plan with its virtual column (n, k + 1), from the potentials alone."""
+    """The plan with its virtual column (n, k + 1), from the potentials single_process."""
     r = torch.full_like(log_p[:, 0], 1 / len(log_p)) if weight is None else weight / weight.sum()
     logits = torch.cat([log_p, torch.zeros_like(log_p[:, :1])], dim=1) + t.potentials
     return (logits / t.epsilon).softmax(1) * r[:, None]
 
 
-def kkt_error(full: Tensor, t: Transport, target: Tensor, kl_weight: float) -> float:
+def kkt_error(full: Tensor, t: Transport, target: Tensor, prior_strength: float) -> float:
     """L1 error of the optimality conditions of a plan with its virtual column."""
-    wanted = target * torch.exp(-t.potentials[:-1] / kl_weight)
+    wanted = target * torch.exp(-t.potentials[:-1] / prior_strength)
     rest = 1 - target.sum()
     return float((full[:, :-1].sum(0) - wanted).abs().sum() + (full[:, -1].sum() - rest).abs())
 
@@ -125,20 +131,26 @@ def entropy(plan: Tensor) -> float:
     return float(-torch.xlogy(plan, plan).sum())
 
 
-def primal(log_p: Tensor, full: Tensor, target: Tensor, epsilon: float, kl_weight: float) -> float:
+def primal(log_p: Tensor, full: Tensor, target: Tensor, epsilon: float, prior_strength: float) -> float:
     """The objective F of a plan with its virtual column, all constants included (Eqs. 15, 37)."""
     plan = full[:, :-1]
     m = plan.sum(0)
     penalty = float((torch.xlogy(m, m / target) - m + target).sum())
-    return float(-(plan * log_p).sum()) - epsilon * (entropy(full) + float(full.sum())) + kl_weight * penalty
+    return (
+        float(-(plan * log_p).sum())
+        - epsilon * (entropy(full) + float(full.sum()))
+        + prior_strength * penalty
+    )
 
 
-def dual(log_p: Tensor, g: Tensor, target: Tensor, epsilon: float, kl_weight: float) -> float:
+def dual(log_p: Tensor, g: Tensor, target: Tensor, epsilon: float, prior_strength: float) -> float:
     """The dual function D, all constants included; its maximum is the minimum of F."""
     real, rest = g[:-1], 1 - float(target.sum())
     logits = torch.cat([log_p + real, g[-1].expand(len(log_p), 1)], dim=1) / epsilon
-    penalty = float((target * torch.expm1(-real / kl_weight)).sum())
+    penalty = float((target * torch.expm1(-real / prior_strength)).sum())
     left = rest * float(g[-1]) if torch.isfinite(g[-1]) else 0.0
     return (
-        left - epsilon * (math.log(len(log_p)) + float(logits.logsumexp(1).mean()) + 1) - kl_weight * penalty
+        left
+        - epsilon * (math.log(len(log_p)) + float(logits.logsumexp(1).mean()) + 1)
+        - prior_strength * penalty
     )

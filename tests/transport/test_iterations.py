@@ -1,4 +1,4 @@
-"""Three ways to one optimum: how many passes they take, and when they stop."""
+"""Newton, Anderson and scaling: how many iterations they take, and when they stop."""
 
 import math
 from types import SimpleNamespace
@@ -23,21 +23,21 @@ from tests.transport.problems import (
 
 from protocol_mvc.transport import iterations
 from protocol_mvc.transport.iterations import (
-    CLOSE,
+    EMPTY_MASS,
+    GRAM_REUSE_RESIDUAL,
+    MAX_NEWTON_ITER,
     METHODS,
-    NO_MASS,
     PATIENCE,
-    ROUNDING,
-    STALLED,
+    ROUNDING_FLOOR,
     Point,
     Search,
 )
-from protocol_mvc.transport.problem import Sums
+from protocol_mvc.transport.problem import SampleSums
 from protocol_mvc.transport.solver import solve
 
 
-def search(seed, tolerance=1e-9, max_passes=1000, **case):
-    return Search(problem(seed, **case), samples(predictions(seed)).sweep, tolerance, max_passes)
+def make_search(seed, tolerance=1e-9, max_iter=1000, **case):
+    return Search(problem(seed, **case), samples(predictions(seed)).sums, tolerance, max_iter)
 
 
 def stalling():
@@ -48,13 +48,13 @@ def stalling():
 @pytest.mark.parametrize("n", [256, 2000])
 @pytest.mark.parametrize("prior_strength", [0.1, 1.0, 10.0])
 @pytest.mark.parametrize("mass", [0.1, 0.5, 0.9, 1.0])
-def test_newton_takes_a_handful_of_passes(n, prior_strength, mass):
+def test_newton_takes_few_iterations(n, prior_strength, mass):
     t = solve(long_tailed(0, n, 10), mass=mass, prior_strength=prior_strength, method="newton")
     assert t.converged
     assert t.n_iter <= 11
 
 
-def test_scaling_takes_many_times_more():
+def test_scaling_takes_many_more_iterations():
     passes = {m: solve(long_tailed(0, 256, 10), mass=0.5, method=m).n_iter for m in METHODS}
     assert passes["scaling"] >= 20 * passes["newton"]
     assert passes["newton"] < passes["anderson"] < passes["scaling"]
@@ -64,41 +64,43 @@ def test_scaling_is_the_recursion_of_the_paper():
     """Eqs. 18, 48 on the exponentials themselves, which the solver never forms."""
     p, log_p = problem(0), predictions(0)
     kernel = torch.cat([log_p / p.epsilon, torch.zeros(9, 1, dtype=torch.float64)], 1).exp()
-    f = torch.full((5,), p.prior_strength / (p.kl_weight + p.epsilon), dtype=torch.float64)
+    f = torch.full((5,), p.prior_strength / (p.prior_strength + p.epsilon), dtype=torch.float64)
     f[-1] = 1
     visited = []
 
     def sweep(p, g, gram):
         visited.append(g)
         assert not gram  # nobody needs it
-        return samples(log_p).sweep(p, g, gram)
+        return samples(log_p).sums(p, g, gram)
 
     iterations.scaling(Search(p, sweep, 0.0, 6), torch.zeros(5, dtype=torch.float64))
     b = torch.ones(5, dtype=torch.float64)
     for g in visited:
         torch.testing.assert_close((g / p.epsilon).exp(), b)
         a = 1 / 9 / (kernel @ b)
-        b = (p.goal / (kernel.T @ a)) ** f
+        b = (p.column_target / (kernel.T @ a)) ** f
 
 
 @given(seeds, methods, knobs, st.integers(1, 60), st.sampled_from([0.4, 1.0]))
 @few
-def test_passes_are_bounded(seed, method, knob, most, mass):
+def test_iterations_are_bounded(seed, method, knob, most, mass):
     t = solve(predictions(seed), method=method, max_iter=most, mass=mass, tol=0.0, **knob)
     assert 1 <= t.n_iter <= most
 
 
-@pytest.mark.parametrize("most", [STALLED - 1, STALLED, STALLED + 1, STALLED + 2, 100])
-def test_passes_are_bounded_also_when_newton_is_helped(most):
+@pytest.mark.parametrize(
+    "most", [MAX_NEWTON_ITER - 1, MAX_NEWTON_ITER, MAX_NEWTON_ITER + 1, MAX_NEWTON_ITER + 2, 100]
+)
+def test_iterations_are_bounded_with_annealing(most):
     t = solve(**stalling(), max_iter=most, tol=0.0)
     assert t.n_iter <= most
 
 
-def test_newton_is_helped_where_it_stalls(monkeypatch):
+def test_annealing_helps_where_newton_stalls(monkeypatch):
     helped = solve(**stalling())
     assert helped.converged
-    assert helped.n_iter > STALLED
-    monkeypatch.setattr(iterations, "LEVELS", 0)
+    assert helped.n_iter > MAX_NEWTON_ITER
+    monkeypatch.setattr(iterations, "N_ANNEALING_LEVELS", 0)
     assert solve(**stalling()).n_iter > helped.n_iter
 
 
@@ -106,122 +108,122 @@ def test_newton_is_helped_where_it_stalls(monkeypatch):
 @few
 def test_the_dual_ends_higher_than_it_started(seed, method, knob):
     """Newton and Anderson never trade the optimum for a smaller residual elsewhere."""
-    way = search(seed, **knob)
+    search = make_search(seed, **knob)
     g = torch.zeros(5, dtype=torch.float64)
-    start = way.at(way.problem.shifted(g))
-    METHODS[method](way, g)
-    assert way.best is not None
-    assert way.best.value >= start.value - 1e-12
+    start = search.evaluate(search.problem.best_shift(g))
+    METHODS[method](search, g)
+    assert search.best is not None
+    assert search.best.value >= start.value - 1e-12
 
 
 def test_the_best_point_is_kept():
-    way = search(0)
-    points = [way.at(way.problem.shifted(k * positive(3, 5))) for k in (3.0, 0.1, 1.0)]
-    assert way.passes == 3
-    assert way.best is points[1]
-    assert way.best.residual == min(point.residual for point in points)
+    search = make_search(0)
+    points = [search.evaluate(search.problem.best_shift(k * positive(3, 5))) for k in (3.0, 0.1, 1.0)]
+    assert search.n_iter == 3
+    assert search.best is points[1]
+    assert search.best.residual == min(point.residual for point in points)
 
 
-def test_a_search_is_over_at_the_tolerance_and_at_the_last_pass():
-    way = search(0, tolerance=1e-3, max_passes=30)
-    point = way.at(torch.zeros(5, dtype=torch.float64))
-    assert not way.over(point)
-    assert not way.converged
-    assert way.over(point._replace(residual=1e-3))
-    way.passes = 30
-    assert way.over(point)
+def test_a_search_is_done_at_the_tolerance_and_at_the_last_iteration():
+    search = make_search(0, tolerance=1e-3, max_iter=30)
+    point = search.evaluate(torch.zeros(5, dtype=torch.float64))
+    assert not search.is_done(point)
+    assert not search.converged
+    assert search.is_done(point._replace(residual=1e-3))
+    search.n_iter = 30
+    assert search.is_done(point)
 
 
-def test_the_tolerance_itself_is_good_enough():
-    way = search(0)
-    point = way.at(torch.zeros(5, dtype=torch.float64))
-    assert not way.converged
-    way.tolerance = point.residual
-    assert way.converged
-    assert way.over(point)
+def test_a_residual_equal_to_the_tolerance_has_converged():
+    search = make_search(0)
+    point = search.evaluate(torch.zeros(5, dtype=torch.float64))
+    assert not search.converged
+    search.tol = point.residual
+    assert search.converged
+    assert search.is_done(point)
 
 
-def test_a_search_is_over_where_there_are_no_numbers():
-    way = search(0)
-    assert way.over(way.at(torch.full((5,), math.nan, dtype=torch.float64)))
+def test_a_search_is_done_at_nan():
+    search = make_search(0)
+    assert search.is_done(search.evaluate(torch.full((5,), math.nan, dtype=torch.float64)))
 
 
-def test_a_search_gives_up_at_the_noise_floor_alone():
-    way = search(0, tolerance=0.0, max_passes=10**6)
-    point = way.at(torch.zeros(5, dtype=torch.float64))
+def test_a_search_gives_up_at_the_rounding_floor_alone():
+    search = make_search(0, tolerance=0.0, max_iter=10**6)
+    point = search.evaluate(torch.zeros(5, dtype=torch.float64))
     for _ in range(PATIENCE):
-        assert not way.over(point._replace(residual=1e-12))
-        point = way.at(point.g)
-    assert way.over(point._replace(residual=1e-12))
-    assert not way.over(point._replace(residual=1e-3))
-    assert not way.over(point._replace(residual=ROUNDING))
+        assert not search.is_done(point._replace(residual=1e-12))
+        point = search.evaluate(point.g)
+    assert search.is_done(point._replace(residual=1e-12))
+    assert not search.is_done(point._replace(residual=1e-3))
+    assert not search.is_done(point._replace(residual=ROUNDING_FLOOR))
 
 
-def test_a_pause_ends_before_the_last_pass():
-    way = search(0, max_passes=10)
-    point = way.at(torch.zeros(5, dtype=torch.float64))
-    way.pause_after(1)
-    assert not way.over(point)
-    assert way.over(way.at(point.g))
-    way.pause_after(100)
-    way.passes = 10
-    assert way.over(point)
+def test_limited_iterations_end_before_the_last_one():
+    search = make_search(0, max_iter=10)
+    point = search.evaluate(torch.zeros(5, dtype=torch.float64))
+    search.limit_iterations(1)
+    assert not search.is_done(point)
+    assert search.is_done(search.evaluate(point.g))
+    search.limit_iterations(100)
+    search.n_iter = 10
+    assert search.is_done(point)
 
 
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("prior_strength", [0.3, math.inf])
-def test_an_unreachable_tolerance_ends_at_the_noise_floor(method, prior_strength):
+def test_an_unreachable_tolerance_ends_at_the_rounding_floor(method, prior_strength):
     t = solve(predictions(0), mass=0.5, prior_strength=prior_strength, tol=0.0, method=method)
     assert t.n_iter < 5000
     assert t.residual < 1e-13
 
 
-def test_rough_solutions_cost_passes_down_to_the_last_but_one():
-    way = search(0, max_passes=2)
-    iterations._annealed(way, torch.zeros(5, dtype=torch.float64))
-    assert way.passes == 1
+def test_annealing_leaves_one_iteration():
+    search = make_search(0, max_iter=2)
+    iterations._anneal(search, torch.zeros(5, dtype=torch.float64))
+    assert search.n_iter == 1
 
 
-def test_entropy_goes_down_level_by_level_to_four_times_as_much(monkeypatch):
-    way, seen = search(0), []
+def test_annealing_lowers_epsilon_level_by_level_to_four_times_the_given_one(monkeypatch):
+    search, seen = make_search(0), []
     monkeypatch.setattr(iterations, "_newton", lambda part, g: seen.append(part.problem.epsilon))
-    iterations._annealed(way, torch.zeros(5, dtype=torch.float64))
-    assert seen == [way.problem.epsilon * 4.0**level for level in range(len(seen), 0, -1)]
+    iterations._anneal(search, torch.zeros(5, dtype=torch.float64))
+    assert seen == [search.problem.epsilon * 4.0**level for level in range(len(seen), 0, -1)]
     assert len(seen) > 5
 
 
-@pytest.mark.parametrize("mass", [0.0, NO_MASS])
+@pytest.mark.parametrize("mass", [0.0, EMPTY_MASS])
 def test_columns_without_mass_follow_their_scaling_step(mass: float):
-    way = search(0)
-    point = way.at(way.problem.shifted(torch.zeros(5, dtype=torch.float64)), gram=True)
+    search = make_search(0)
+    point = search.evaluate(search.problem.best_shift(torch.zeros(5, dtype=torch.float64)), gram=True)
     masses = point.sums.mass.clone()
     masses[1] = mass
     point = point._replace(sums=point.sums._replace(mass=masses))
-    direction = iterations._newton_direction(way.problem, point)
+    direction = iterations._newton_direction(search.problem, point)
     assert direction is not None
-    scaled = iterations._scaled(way.problem, point) - point.g
+    scaled = iterations._scaled(search.problem, point) - point.g
     assert (direction == scaled).tolist() == [False, True, False, False, False]
 
 
 @given(seeds, st.integers(2, 5))
 @few
-def test_extrapolation_cancels_what_scaling_changes_as_least_squares_do(seed: int, count: int):
+def test_extrapolation_is_a_least_squares_solution(seed: int, count: int):
     rng = np.random.default_rng(seed)
     g, mapped = rng.normal(size=(2, count, 6))
     residual = (mapped - g) - (mapped - g).mean(1, keepdims=True)  # a common shift is no change
     weight = np.linalg.lstsq(np.diff(residual, axis=0).T, residual[-1], rcond=None)[0]
     expected = mapped[-1] - weight @ np.diff(mapped, axis=0)
     steps = list(zip(torch.from_numpy(g), torch.from_numpy(mapped), strict=True))
-    np.testing.assert_allclose(iterations._extrapolated(steps), expected, atol=1e-6)
+    np.testing.assert_allclose(iterations._extrapolate(steps), expected, atol=1e-6)
 
 
-def test_steps_that_repeat_are_no_harm():
+def test_repeated_steps_can_be_extrapolated():
     step = (tensor(0.0, 0.0, 0.0), tensor(1.0, 0.0, -1.0))
-    assert iterations._extrapolated([step, step]).tolist() == [1, 0, -1]
+    assert iterations._extrapolate([step, step]).tolist() == [1, 0, -1]
 
 
 class Scripted:
-    """A search that finds the values and residuals it is told; scaling adds (1, 0), the slope is (0.5, 0)."""
+    """A search with given values and residuals; scaling adds (1, 0), the slope is (0.5, 0)."""
 
     def __init__(self, *found: tuple[float, float]) -> None:
         self.found = list(found)
@@ -229,16 +231,18 @@ class Scripted:
         self.grams: list[bool] = []
         self.sums = SUMS
         self.problem = SimpleNamespace(
-            shifted=lambda g: g, step=lambda g, log_mass: g + log_mass, wanted=lambda g: tensor(0.75, 0.25)
+            best_shift=lambda g: g,
+            scaling_step=lambda g, log_mass: g + log_mass,
+            required_mass=lambda g: tensor(0.75, 0.25),
         )
 
-    def at(self, g, *, gram: bool = False) -> Point:
+    def evaluate(self, g, *, gram: bool = False) -> Point:
         self.asked.append(g.tolist())
         self.grams.append(gram)
         value, residual = self.found.pop(0)
         return Point(g, self.sums, residual, value)
 
-    def over(self, point: Point) -> bool:
+    def is_done(self, point: Point) -> bool:
         return not self.found
 
 
@@ -246,15 +250,15 @@ def tensor(*numbers: float):
     return torch.tensor(numbers, dtype=torch.float64)
 
 
-SUMS = Sums(tensor(0.25, 0.25), tensor(1.0, 0.0), 0.0, tensor(), None)
+SUMS = SampleSums(tensor(0.25, 0.25), tensor(1.0, 0.0), 0.0, tensor(), None)
 
 
 def advance(*found: tuple[float, float], radius: float = math.inf, residual: float = 1.0):
     """From value 0 along (2, 0), where the model grows by 1: points asked for, and the new radius."""
-    way: Any = Scripted(*found)
+    search: Any = Scripted(*found)
     start = Point(tensor(0.0, 0.0), SUMS, residual, 0.0)
-    _, radius = iterations._advance(way, start, tensor(2.0, 0.0), radius)
-    return [x for x, _ in way.asked], radius
+    _, radius = iterations._trust_region_step(search, start, tensor(2.0, 0.0), radius)
+    return [x for x, _ in search.asked], radius
 
 
 class TestAdvance:
@@ -286,22 +290,24 @@ class TestAdvance:
         assert (len(asked) == 1) is taken
 
 
-@pytest.mark.parametrize(("residual", "gram"), [(2 * CLOSE, True), (CLOSE, False)])
-def test_the_gram_matrix_is_added_up_anew_far_from_the_optimum_alone(residual: float, gram: bool):
-    way: Any = Scripted((1, 0.1))
+@pytest.mark.parametrize(
+    ("residual", "gram"), [(2 * GRAM_REUSE_RESIDUAL, True), (GRAM_REUSE_RESIDUAL, False)]
+)
+def test_the_gram_matrix_is_reused_close_to_the_optimum_alone(residual: float, gram: bool):
+    search: Any = Scripted((1, 0.1))
     old = tensor(7.0)
     start = Point(tensor(0.0, 0.0), SUMS._replace(gram=old), residual, 0.0)
-    new = iterations._next(way, start, tensor(1.0, 0.0))
-    assert way.grams == [gram]
+    new = iterations._evaluate_near(search, start, tensor(1.0, 0.0))
+    assert search.grams == [gram]
     assert (new.sums.gram is old) is not gram
 
 
 def test_a_nearly_empty_column_is_scaled():
-    way: Any = Scripted((0, 1), (1, 0.5), (2, 0.4))
-    way.sums = SUMS._replace(mass=tensor(0.25, 1e-5))
-    iterations._newton(way, tensor(0.0, 0.0))
-    assert [x for x, _ in way.asked] == [0, 1, 2]
-    assert way.grams == [False, True, True]
+    search: Any = Scripted((0, 1), (1, 0.5), (2, 0.4))
+    search.sums = SUMS._replace(mass=tensor(0.25, 1e-5))
+    iterations._newton(search, tensor(0.0, 0.0))
+    assert [x for x, _ in search.asked] == [0, 1, 2]
+    assert search.grams == [False, True, True]
 
 
 @pytest.mark.parametrize(
@@ -309,7 +315,7 @@ def test_a_nearly_empty_column_is_scaled():
     [((-1, 0.9), True), ((0, 0.9), False), ((1, 0.9), False), ((-1, 0.5), False), ((-1, 0.1), False)],
     ids=str,
 )
-def test_an_extrapolation_that_is_worse_in_both_respects_gives_way_to_scaling(found, again: bool):
-    way: Any = Scripted((0, 1), (0, 0.5), found, (1, 0.4), (2, 0.3))
-    iterations.anderson(way, tensor(0.0, 0.0))
-    assert [x for x, _ in way.asked] == ([0, 1, 2, 2, 3] if again else [0, 1, 2, 3, 4])
+def test_an_extrapolation_that_is_worse_in_value_and_residual_is_replaced_by_scaling(found, again: bool):
+    search: Any = Scripted((0, 1), (0, 0.5), found, (1, 0.4), (2, 0.3))
+    iterations.anderson(search, tensor(0.0, 0.0))
+    assert [x for x, _ in search.asked] == ([0, 1, 2, 2, 3] if again else [0, 1, 2, 3, 4])

@@ -1,4 +1,4 @@
-"""What the plan says of the samples, and how its mass grows."""
+"""Labels of a plan, and the schedule of the mass."""
 
 import math
 
@@ -22,19 +22,19 @@ def predictions(seed, n=9, k=4):
 
 
 @given(unit, unit)
-def test_the_ramp_ends_at_its_end(start, end):
+def test_the_schedule_ends_at_the_largest_mass(start, end):
     assert mass_schedule(1, start, end) == pytest.approx(end, abs=1e-15)
     assert mass_schedule(0, start, end) == pytest.approx(start + (end - start) * math.exp(-5))
 
 
 @given(st.lists(unit, min_size=2, max_size=2).map(sorted), unit, unit)
-def test_the_ramp_is_monotone_and_stays_between_its_ends(progress, start, end):
+def test_the_schedule_is_monotone_and_stays_between_its_ends(progress, start, end):
     first, second = (mass_schedule(p, start, end) for p in progress)
     assert (second - first) * (end - start) >= -1e-15
     assert min(start, end) - 1e-15 <= first <= max(start, end) + 1e-15
 
 
-def test_the_ramp_of_the_paper_by_hand():
+def test_the_schedule_of_the_paper_by_hand():
     assert mass_schedule(0.5, 0.1, 1.0) == pytest.approx(0.1 + 0.9 * math.exp(-1.25))
 
 
@@ -53,7 +53,7 @@ def test_soft_labels_hold_the_mass(seed, mass):
 
 @given(seeds, masses)
 @few
-def test_hard_labels_are_where_most_of_a_sample_goes(seed, mass):
+def test_hard_labels_are_the_largest_soft_labels(seed, mass):
     labels = labels_of(predictions(seed), mass=mass)
     chosen = labels.soft.gather(1, labels.hard[:, None])
     assert (chosen >= labels.soft).all()
@@ -63,7 +63,7 @@ def test_hard_labels_are_where_most_of_a_sample_goes(seed, mass):
 @few
 def test_without_a_prior_the_hard_labels_are_the_predicted_ones(seed):
     log_p = predictions(seed)
-    assert labels_of(log_p, kl_weight=1e-9).hard.tolist() == log_p.argmax(1).tolist()
+    assert labels_of(log_p, prior_strength=1e-9).hard.tolist() == log_p.argmax(1).tolist()
 
 
 @given(seeds, masses)
@@ -76,7 +76,7 @@ def test_frequencies_are_those_of_the_plan(seed, mass):
     torch.testing.assert_close(frequency, expected)
 
 
-def test_the_mass_does_not_show_in_the_frequencies():
+def test_frequencies_sum_to_one_for_any_mass():
     log_p = torch.tensor([[0.9, 0.1], [0.9, 0.1], [0.9, 0.1], [0.1, 0.9]]).log()
     for mass in (0.2, 0.6, 1.0):
         assert labels_of(log_p, mass=mass).log_frequency.exp().sum().item() == pytest.approx(1)
@@ -84,7 +84,7 @@ def test_the_mass_does_not_show_in_the_frequencies():
 
 def test_an_empty_cluster_counts_as_half_a_sample():
     log_p = torch.tensor([[0.0, -900.0]]).repeat(10, 1).log_softmax(1)
-    labels = labels_of(log_p, kl_weight=0.1)
+    labels = labels_of(log_p, prior_strength=0.1)
     assert labels.log_frequency.tolist() == pytest.approx([0.0, math.log(0.05)])
 
 

@@ -1,4 +1,4 @@
-"""The dual: its derivatives, its free constant and its fixed point."""
+"""The dual: gradient, Hessian, best shift and fixed point."""
 
 import dataclasses
 import math
@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.transport.problems import few, numbers, positive, predictions, problem, samples, seeds
 from torch import Tensor
 
-from protocol_mvc.transport.problem import WHOLE_MASS, Problem
+from protocol_mvc.transport.problem import MAX_PARTIAL_MASS, Problem
 from protocol_mvc.transport.solver import solve
 
 cases = st.fixed_dictionaries(
@@ -24,25 +24,25 @@ STEP = 1e-5
 
 
 def potentials(p: Problem, seed: int) -> Tensor:
-    return 0.2 * torch.randn(len(p.goal), dtype=torch.float64, generator=numbers(seed + 7))
+    return 0.2 * torch.randn(len(p.column_target), dtype=torch.float64, generator=numbers(seed + 7))
 
 
 def value(p: Problem, g: Tensor, log_p: Tensor) -> float:
-    return p.value(g, samples(log_p).sweep(p, g).lse)
+    return p.dual_value(g, samples(log_p).sums(p, g).lse)
 
 
 def gradient(p: Problem, g: Tensor, log_p: Tensor) -> Tensor:
-    return p.wanted(g) - samples(log_p).sweep(p, g).mass
+    return p.required_mass(g) - samples(log_p).sums(p, g).mass
 
 
 def shifted_gradient(p: Problem, g: Tensor, log_p: Tensor) -> Tensor:
     """Of the dual with the best constant put in."""
-    return gradient(p, p.shifted(g), log_p)
+    return gradient(p, p.best_shift(g), log_p)
 
 
 @given(seeds, cases)
 @few
-def test_the_gradient_is_wanted_minus_received_mass(seed, case):
+def test_the_gradient_is_required_minus_received_mass(seed, case):
     p, log_p = problem(seed, **case), predictions(seed)
     g = potentials(p, seed)
     step = STEP * torch.eye(len(g), dtype=torch.float64)
@@ -52,10 +52,10 @@ def test_the_gradient_is_wanted_minus_received_mass(seed, case):
 
 @given(seeds, cases)
 @few
-def test_the_curvature_is_minus_the_hessian_but_for_the_constant(seed, case):
+def test_the_matrix_is_minus_the_hessian_except_along_the_constant(seed, case):
     p, log_p = problem(seed, **case), predictions(seed)
-    g = p.shifted(potentials(p, seed))
-    curvature = p.curvature(g, samples(log_p).sweep(p, g, True))
+    g = p.best_shift(potentials(p, seed))
+    curvature = p.negative_hessian(g, samples(log_p).sums(p, g, True))
     c = len(g)
     centre = torch.eye(c, dtype=torch.float64) - 1 / c
     step = STEP * torch.eye(c, dtype=torch.float64)
@@ -66,55 +66,55 @@ def test_the_curvature_is_minus_the_hessian_but_for_the_constant(seed, case):
 
 @given(seeds, cases)
 @few
-def test_the_curvature_is_definite_also_along_the_constant(seed, case):
+def test_the_matrix_is_definite_also_along_the_constant(seed, case):
     p, log_p = problem(seed, **case), predictions(seed)
-    g = p.shifted(potentials(p, seed))
-    curvature = p.curvature(g, samples(log_p).sweep(p, g, True))
+    g = p.best_shift(potentials(p, seed))
+    curvature = p.negative_hessian(g, samples(log_p).sums(p, g, True))
     torch.testing.assert_close(curvature, curvature.T)
     assert (torch.linalg.eigvalsh(curvature) > 0).all()
 
 
 @given(seeds, cases)
 @few
-def test_along_the_constant_the_curvature_is_that_of_an_undecided_sample(seed, case):
+def test_the_matrix_along_the_constant_is_one_over_epsilon(seed, case):
     p, log_p = problem(seed, **case), predictions(seed)
-    g = p.shifted(potentials(p, seed))
-    curvature = p.curvature(g, samples(log_p).sweep(p, g, True))
+    g = p.best_shift(potentials(p, seed))
+    curvature = p.negative_hessian(g, samples(log_p).sums(p, g, True))
     assert curvature.sum().item() == pytest.approx(1 / p.epsilon, rel=1e-6)
 
 
 @given(seeds, cases, st.floats(-3, 3))
 @few
-def test_the_shift_maximises_the_dual_over_a_constant(seed, case, constant):
+def test_the_best_shift_maximizes_the_dual_over_a_constant(seed, case, constant):
     p, log_p = problem(seed, **case), predictions(seed)
-    best = p.shifted(potentials(p, seed))
+    best = p.best_shift(potentials(p, seed))
     assert value(p, best, log_p) >= value(p, best + constant, log_p) - 1e-12
-    torch.testing.assert_close(p.shifted(best + constant), best)
+    torch.testing.assert_close(p.best_shift(best + constant), best)
 
 
 @given(seeds, cases)
 @few
-def test_the_shift_leaves_the_plan_alone(seed, case):
+def test_the_best_shift_does_not_change_the_plan(seed, case):
     p, log_p = problem(seed, **case), predictions(seed)
     g = potentials(p, seed)
     torch.testing.assert_close(
-        samples(log_p).sweep(p, p.shifted(g)).mass, samples(log_p).sweep(p, g).mass, rtol=1e-10, atol=0
+        samples(log_p).sums(p, p.best_shift(g)).mass, samples(log_p).sums(p, g).mass, rtol=1e-10, atol=0
     )
 
 
 @given(seeds, cases)
 @few
-def test_after_the_shift_as_much_mass_is_wanted_as_there_is(seed, case):
+def test_after_the_best_shift_the_required_masses_sum_to_one(seed, case):
     p = problem(seed, **case)
-    assert p.wanted(p.shifted(potentials(p, seed))).sum().item() == pytest.approx(1, abs=1e-12)
-    assert p.goal.sum().item() == pytest.approx(1, abs=1e-12)
+    assert p.required_mass(p.best_shift(potentials(p, seed))).sum().item() == pytest.approx(1, abs=1e-12)
+    assert p.column_target.sum().item() == pytest.approx(1, abs=1e-12)
 
 
 def test_a_hard_prior_has_no_best_constant():
     p, log_p = problem(0, prior_strength=math.inf), predictions(0)
     g = potentials(p, 0)
     assert value(p, g + 3, log_p) == pytest.approx(value(p, g, log_p), abs=1e-12)
-    torch.testing.assert_close(p.wanted(g), p.goal)
+    torch.testing.assert_close(p.required_mass(g), p.column_target)
 
 
 @given(seeds, cases)
@@ -122,8 +122,8 @@ def test_a_hard_prior_has_no_best_constant():
 def test_the_optimum_is_the_fixed_point_of_scaling(seed, case):
     p, log_p = problem(seed, **case), predictions(seed)
     t = solve(log_p, prior=positive(seed), tol=1e-13, **case)
-    g = t.potentials[: len(p.goal)]
-    torch.testing.assert_close(p.step(g, samples(log_p).sweep(p, g).log_mass), g, rtol=0, atol=1e-9)
+    g = t.potentials[: len(p.column_target)]
+    torch.testing.assert_close(p.scaling_step(g, samples(log_p).sums(p, g).log_mass), g, rtol=0, atol=1e-9)
 
 
 def test_one_scaling_step_by_hand():
@@ -131,30 +131,30 @@ def test_one_scaling_step_by_hand():
     g = torch.tensor([0.1, -0.3, 0.2], dtype=torch.float64)
     mass = torch.tensor([0.5, 0.1, 0.4], dtype=torch.float64)
     real = [0.75 * (0.1 + 0.5 * math.log(0.2 / 0.5)), 0.75 * (-0.3 + 0.5 * math.log(0.4 / 0.1))]
-    torch.testing.assert_close(p.step(g, mass.log()), g.new_tensor([*real, 0.2]))
+    torch.testing.assert_close(p.scaling_step(g, mass.log()), g.new_tensor([*real, 0.2]))
 
 
 @pytest.mark.parametrize(("mass", "columns"), [(0.5, 5), (1 - 1e-11, 5), (1 - 1e-13, 4), (1.0, 4)])
 def test_the_whole_mass_has_no_virtual_column(mass, columns):
     p = problem(0, mass=mass)
-    assert len(p.goal) == columns
-    assert (p.rest > 0) == (columns == 5)
+    assert len(p.column_target) == columns
+    assert (p.virtual_mass > 0) == (columns == 5)
 
 
-def test_a_flat_dual_still_has_a_curvature_to_divide_by():
+def test_a_flat_dual_has_a_definite_matrix():
     p, log_p = problem(0, prior_strength=math.inf), predictions(0)
-    sums = samples(log_p).sweep(p, torch.zeros(5, dtype=torch.float64), True)
+    sums = samples(log_p).sums(p, torch.zeros(5, dtype=torch.float64), True)
     assert sums.gram is not None
-    flat = p.curvature(torch.zeros(5), sums._replace(gram=torch.zeros_like(sums.gram)))
+    flat = p.negative_hessian(torch.zeros(5), sums._replace(gram=torch.zeros_like(sums.gram)))
     assert int(torch.linalg.cholesky_ex(flat).info) == 0
 
 
-def test_the_virtual_column_is_there_up_to_the_last_digits():
+def test_the_virtual_column_exists_up_to_the_last_digits():
     whole = problem(0, mass=1.0)
-    assert whole.rest == 0
-    assert dataclasses.replace(whole, mass=WHOLE_MASS).rest > 0
+    assert whole.virtual_mass == 0
+    assert dataclasses.replace(whole, mass=MAX_PARTIAL_MASS).virtual_mass > 0
 
 
-def test_a_problem_stays_as_it_is():
+def test_a_problem_is_immutable():
     with pytest.raises(dataclasses.FrozenInstanceError):
         problem(0).mass = 0.5  # type: ignore[misc]

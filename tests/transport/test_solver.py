@@ -1,4 +1,4 @@
-"""The optimal plan: feasible, optimal, equal to what other solvers find, and finite whatever comes."""
+"""The optimal plan: feasible, optimal, equal to that of other solvers, and finite in hard cases."""
 
 import doctest
 import inspect
@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from tests.transport.problems import (
     dual,
     few,
+    in_threads,
     kkt_error,
     knobs,
     long_tailed,
@@ -25,15 +26,14 @@ from tests.transport.problems import (
     primal,
     seeds,
     sizes,
-    together,
     wild,
     with_virtual,
 )
 from torch import Tensor
 
 from protocol_mvc.transport import Transport, solve
-from protocol_mvc.transport.passes import Samples
-from protocol_mvc.transport.solver import NEWTON_UP_TO
+from protocol_mvc.transport.chunks import Samples
+from protocol_mvc.transport.solver import MAX_CLUSTERS_NEWTON
 
 METHODS = ["newton", "anderson", "scaling"]
 PAGE = Path(__file__).parents[2] / "docs" / "transport.md"
@@ -162,8 +162,9 @@ def test_chunks_do_not_matter(seed, case, method):
 def test_processes_with_parts_of_the_samples_find_the_plan_of_all(seed, case, method, cut):
     log_p = predictions(seed)
     whole = solve(log_p, method=method, **case)
-    parts = together(
-        [log_p[:cut], log_p[cut:]], lambda part, merge: solve(part, method=method, all_reduce=merge, **case)
+    parts = in_threads(
+        [log_p[:cut], log_p[cut:]],
+        lambda part, all_reduce: solve(part, method=method, all_reduce=all_reduce, **case),
     )
     for t in parts:
         close(t.plan(log_p), whole.plan(log_p), 1e-12)
@@ -174,9 +175,9 @@ def test_processes_with_parts_of_the_samples_find_the_plan_of_all(seed, case, me
 def test_processes_agree_on_stress_as_well():
     log_p = long_tailed(0, 60, 10, scale=30, dead=2)
     whole = solve(log_p, mass=0.5, epsilon=0.05)
-    parts = together(
+    parts = in_threads(
         [log_p[:20], log_p[20:25], log_p[25:]],
-        lambda part, merge: solve(part, mass=0.5, epsilon=0.05, all_reduce=merge),
+        lambda part, all_reduce: solve(part, mass=0.5, epsilon=0.05, all_reduce=all_reduce),
     )
     for t in parts:
         assert t.converged
@@ -226,7 +227,9 @@ def test_methods_agree(seed, case):
     close(scaling, newton, 1e-9)
 
 
-@pytest.mark.parametrize(("k", "method"), [(NEWTON_UP_TO, "newton"), (NEWTON_UP_TO + 1, "anderson")])
+@pytest.mark.parametrize(
+    ("k", "method"), [(MAX_CLUSTERS_NEWTON, "newton"), (MAX_CLUSTERS_NEWTON + 1, "anderson")]
+)
 def test_auto_is_newton_for_few_clusters(k, method):
     log_p = predictions(0, 4, k)
     close(solve(log_p).potentials, solve(log_p, method=method).potentials, 0)
@@ -411,7 +414,7 @@ def stored(log_p: Tensor, folder: Path) -> dict[str, object]:
 
 
 @pytest.mark.parametrize("storage", [torch.float16, torch.float32, torch.float64], ids=str)
-def test_whatever_holds_the_numbers_the_plan_is_theirs(storage, tmp_path):
+def test_every_kind_of_input_gives_the_same_plan(storage, tmp_path):
     log_p = predictions(0).to(storage)
     weight = positive(1, 9)
     expected = solve(log_p.double(), mass=0.5, row_marginal=weight)
@@ -543,7 +546,7 @@ def test_softmax_applied_twice(prior_strength, mass):
 
 
 @pytest.mark.parametrize("mass", [0.1, 0.5, 1.0])
-def test_one_cluster_has_all(mass):
+def test_one_cluster_takes_everything(mass):
     log_p = torch.tensor([[100.0, 0.0, 0.0, 0.0]], dtype=torch.float64).expand(60, 4).log_softmax(1)
     check(log_p, solve(log_p, mass=mass, epsilon=0.01), mass)
 
@@ -567,7 +570,7 @@ def check(log_p: Tensor, t: Transport, mass: float) -> None:
 # Refusals
 
 
-def test_running_out_of_passes_is_told():
+def test_running_out_of_iterations_is_reported():
     log_p = predictions(0)
     t = solve(log_p, mass=0.5, prior_strength=3.0, max_iter=2)
     assert (t.n_iter, t.converged) == (2, False)
@@ -617,16 +620,16 @@ def test_wrong_arguments_are_refused(wrong):
 
 
 @pytest.mark.parametrize(
-    ("wrong", "says"),
+    ("wrong", "message"),
     [
         ({"prior": torch.ones(3)}, "prior must hold 4 positive"),
         ({"row_marginal": torch.ones(8)}, "row_marginal must hold 9 positive"),
-        ({"init": torch.zeros(4)}, "start must hold 5 potentials, 4 of them finite"),
+        ({"init": torch.zeros(4)}, "init must hold 5 potentials"),
     ],
     ids=str,
 )
-def test_refusals_tell_how_many_numbers_are_wanted(wrong, says):
-    with pytest.raises(ValueError, match=says):
+def test_errors_name_the_expected_length(wrong, message):
+    with pytest.raises(ValueError, match=message):
         solve(predictions(0), **wrong)
 
 
@@ -661,11 +664,11 @@ def test_the_gap_of_a_hard_prior_closes_where_sizes_are_met(mass):
 
 
 @pytest.mark.parametrize("prior_strength", [1.0, math.inf])
-def test_mass_that_must_be_moved_widens_the_gap(monkeypatch, prior_strength):
-    real = Samples.corrected
+def test_the_correction_of_the_virtual_column_widens_the_gap(monkeypatch, prior_strength):
+    real = Samples.corrected_plan
     gaps = []
     for more in (0.0, 1.0):
-        monkeypatch.setattr(Samples, "corrected", lambda *given, more=more: (real(*given)[0], more))
+        monkeypatch.setattr(Samples, "corrected_plan", lambda *given, more=more: (real(*given)[0], more))
         gaps.append(solve(predictions(0), mass=0.5, epsilon=0.25, prior_strength=prior_strength).gap)
     assert gaps[1] - gaps[0] == pytest.approx(0.25)
 
@@ -682,12 +685,12 @@ def test_wrong_shapes_are_refused(shape, make):
     [[], [torch.zeros(0, 3)], [torch.zeros(3)], [torch.zeros(2, 3), torch.zeros(2, 4)]],
     ids=["none", "no rows", "no columns", "widths differ"],
 )
-def test_factories_of_wrong_chunks_are_refused(chunks):
+def test_callables_with_wrong_chunks_are_refused(chunks):
     with pytest.raises(ValueError, match="log_p"):
         solve(lambda: iter(chunks))
 
 
-def test_a_factory_that_can_be_read_but_once_is_refused():
+def test_a_callable_that_can_be_read_only_once_is_refused():
     chunks = iter(predictions(0).split(3))
     with pytest.raises(ValueError, match="log_p"):
         solve(lambda: chunks)
@@ -696,7 +699,7 @@ def test_a_factory_that_can_be_read_but_once_is_refused():
 @pytest.mark.parametrize("wrong", [math.nan, math.inf])
 @pytest.mark.parametrize("mass", [0.5, 1.0])
 @pytest.mark.parametrize("method", METHODS)
-def test_what_is_no_log_probability_is_refused(wrong, mass, method):
+def test_nan_and_infinity_are_refused(wrong, mass, method):
     log_p = predictions(0)
     log_p[0, 0] = wrong
     with pytest.raises(ValueError, match="log_p holds NaN"):
@@ -706,7 +709,7 @@ def test_what_is_no_log_probability_is_refused(wrong, mass, method):
 # The page for users
 
 
-def test_the_page_says_what_the_code_does():
+def test_the_examples_of_the_page_work():
     text = "\n".join("" if line.startswith("```") else line for line in PAGE.read_text().splitlines())
     test = doctest.DocTestParser().get_doctest(text, {}, PAGE.name, str(PAGE), 0)
     assert len(test.examples) > 5

@@ -1,4 +1,4 @@
-"""Semi-relaxed partial optimal transport: the label step of the method, usable on its own."""
+"""Semi-relaxed partial optimal transport: the pseudo-labels of PROTOCOL, usable on its own."""
 
 from protocol_mvc.transport.labels import PotLabels, mass_schedule, pot_labels
 from protocol_mvc.transport.solver import Transport, solve

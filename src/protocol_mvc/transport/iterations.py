@@ -1,4 +1,4 @@
-"""Three ways to the optimal potentials: Newton, Anderson acceleration and plain scaling."""
+"""Three algorithms for the optimal potentials: Newton, Anderson acceleration and scaling."""
 
 import math
 from collections.abc import Callable
@@ -8,181 +8,187 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from protocol_mvc.transport.problem import Problem, Sums
+from protocol_mvc.transport.problem import Problem, SampleSums
 
-PATIENCE = 15  # passes without improvement that tell the noise floor,
-ROUNDING = 1e-6  # if the residual is below this
-STALLED = 40  # passes after which Newton's method is helped
-LEVELS, COOLING, ROUGHLY = 8, 4.0, 1e-2  # help: this often, this much more entropy, this well solved
-MEMORY = 8  # steps that Anderson acceleration combines
-CLOSE = 1e-4  # residual below which curvature hardly changes
-NO_MASS = 1e-13  # a column with less does not count in the residual
-NEARLY_EMPTY = 1e-3  # part of its wanted mass below which a column is better scaled than solved for
+PATIENCE = 15  # iterations without improvement that indicate the rounding floor,
+ROUNDING_FLOOR = 1e-6  # if the residual is below this
+MAX_NEWTON_ITER = 40  # iterations after which Newton's method starts again from annealed potentials
+N_ANNEALING_LEVELS, ANNEALING_FACTOR, ANNEALING_TOL = 8, 4.0, 1e-2  # of epsilon, and of each level's solution
+ANDERSON_MEMORY = 8  # steps that Anderson acceleration combines
+GRAM_REUSE_RESIDUAL = 1e-4  # residual below which the Gram matrix hardly changes
+EMPTY_MASS = 1e-13  # columns with less mass are left out of the linear system of Newton's method
+NEARLY_EMPTY = 1e-3  # mass / required mass below which a column needs a scaling step
 
-Sweep = Callable[[Problem, Tensor, bool], Sums]  # the last says whether to add up the Gram matrix
+ComputeSums = Callable[[Problem, Tensor, bool], SampleSums]  # the last argument asks for the Gram matrix
 
 
 class Point(NamedTuple):
-    """Potentials with what a pass found there."""
+    """Potentials and the sums over the samples there."""
 
     g: Tensor
-    sums: Sums
-    residual: float  # L1 distance of the column masses from what g asks for
-    value: float  # of the dual
+    sums: SampleSums
+    residual: float  #: L1 distance of the column masses from the required ones
+    value: float  #: dual value
 
 
 class Search:
-    """Counts passes and decides when to stop; keeps the best point."""
+    """Evaluates potentials, counts iterations, decides when to stop, and keeps the best point.
 
-    def __init__(self, problem: Problem, sweep: Sweep, tolerance: float, max_passes: int) -> None:
-        """Nothing is evaluated yet."""
-        self.problem, self.sweep = problem, sweep
-        self.tolerance, self.max_passes = tolerance, max_passes
-        self.passes, self._stale, self._pause = 0, 0, max_passes
+    Args:
+        problem: the problem.
+        compute_sums: `Samples.sums`.
+        tol: accepted residual.
+        max_iter: largest number of evaluations.
+    """
+
+    def __init__(self, problem: Problem, compute_sums: ComputeSums, tol: float, max_iter: int) -> None:
+        self.problem, self.compute_sums = problem, compute_sums
+        self.tol, self.max_iter = tol, max_iter
+        self.n_iter, self._n_stale, self._limit = 0, 0, max_iter
         self.best: Point | None = None
 
-    def at(self, g: Tensor, *, gram: bool = False) -> Point:
-        """Spend a pass on g."""
-        sums = self.sweep(self.problem, g, gram)
-        self.passes += 1
-        residual = float((sums.mass - self.problem.wanted(g)).abs().sum())
-        point = Point(g, sums, residual, self.problem.value(g, sums.lse))
+    def evaluate(self, g: Tensor, *, gram: bool = False) -> Point:
+        """Return the point at potentials g, by one pass over the samples."""
+        sums = self.compute_sums(self.problem, g, gram)
+        self.n_iter += 1
+        residual = float((sums.mass - self.problem.required_mass(g)).abs().sum())
+        point = Point(g, sums, residual, self.problem.dual_value(g, sums.lse))
         if self.best is None or point.residual < self.best.residual:
-            self.best, self._stale = point, 0
+            self.best, self._n_stale = point, 0
         else:
-            self._stale += 1
+            self._n_stale += 1
         return point
 
     @property
     def converged(self) -> bool:
-        """Whether some point met the tolerance."""
-        return self.best is not None and self.best.residual <= self.tolerance
+        """Whether the best point meets the tolerance."""
+        return self.best is not None and self.best.residual <= self.tol
 
-    def pause_after(self, passes: int) -> None:
-        """Let `over` say yes after so many more passes."""
-        self._pause = min(self.passes + passes, self.max_passes)
+    def limit_iterations(self, n_iter: int) -> None:
+        """Make `is_done` return True after `n_iter` more iterations."""
+        self._limit = min(self.n_iter + n_iter, self.max_iter)
 
-    def over(self, point: Point) -> bool:
-        """Whether the point is good enough, or passes or hope are used up."""
-        floor = self._stale >= PATIENCE and point.residual < ROUNDING
-        return not point.residual > self.tolerance or self.passes >= self._pause or floor
+    def is_done(self, point: Point) -> bool:
+        """Return whether the point meets the tolerance, or the iterations or improvements are at an end."""
+        at_floor = self._n_stale >= PATIENCE and point.residual < ROUNDING_FLOOR
+        return not point.residual > self.tol or self.n_iter >= self._limit or at_floor
 
 
 def scaling(search: Search, g: Tensor) -> None:
-    """The paper's recursion: one scaling of all columns per pass."""
-    point = search.at(g)
-    while not search.over(point):
-        point = search.at(search.problem.step(point.g, point.sums.log_mass))
+    """Run the recursion of the paper (Algorithm 2): one scaling of all columns per iteration."""
+    point = search.evaluate(g)
+    while not search.is_done(point):
+        point = search.evaluate(search.problem.scaling_step(point.g, point.sums.log_mass))
 
 
 def anderson(search: Search, g: Tensor) -> None:
-    """Scaling with the best common shift, extrapolated from the last steps (Anderson, type II)."""
-    point = search.at(search.problem.shifted(g))
-    steps: list[tuple[Tensor, Tensor]] = []  # potentials and where scaling takes them
-    while not search.over(point):
-        mapped = _scaled(search.problem, point)
-        steps = [*steps, (point.g, mapped)][-MEMORY:]
-        new = search.at(search.problem.shifted(_extrapolated(steps)))
-        if new.value < point.value and new.residual > point.residual and not search.over(new):
-            steps, new = [], search.at(mapped)
+    """Run scaling with the best shift, extrapolated from the last steps (Anderson acceleration, type II)."""
+    point = search.evaluate(search.problem.best_shift(g))
+    steps: list[tuple[Tensor, Tensor]] = []  # potentials before and after a scaling step
+    while not search.is_done(point):
+        scaled = _scaled(search.problem, point)
+        steps = [*steps, (point.g, scaled)][-ANDERSON_MEMORY:]
+        new = search.evaluate(search.problem.best_shift(_extrapolate(steps)))
+        if new.value < point.value and new.residual > point.residual and not search.is_done(new):
+            steps, new = [], search.evaluate(scaled)
         point = new
 
 
 def newton(search: Search, g: Tensor) -> None:
-    """Newton's method on the dual; where it stalls, it goes on from solutions with more entropy."""
-    search.pause_after(STALLED)
+    """Run Newton's method on the dual; if it stalls, start again from solutions with a larger epsilon."""
+    search.limit_iterations(MAX_NEWTON_ITER)
     _newton(search, g)
-    if not search.converged and search.passes < search.max_passes:
-        start = _annealed(search, g)
-        search.pause_after(search.max_passes)
+    if not search.converged and search.n_iter < search.max_iter:
+        start = _anneal(search, g)
+        search.limit_iterations(search.max_iter)
         _newton(search, start)
 
 
-def _annealed(search: Search, g: Tensor) -> Tensor:
-    """Potentials carried from much entropy down to little, each solved roughly."""
-    for level in range(LEVELS, 0, -1):
-        budget = min(STALLED, search.max_passes - search.passes - 1)
-        if budget < 1:
+def _anneal(search: Search, g: Tensor) -> Tensor:
+    """Return potentials that follow the solution from a large epsilon down to four times the given one."""
+    for level in range(N_ANNEALING_LEVELS, 0, -1):
+        max_iter = min(MAX_NEWTON_ITER, search.max_iter - search.n_iter - 1)
+        if max_iter < 1:
             break
-        blurred = replace(search.problem, epsilon=search.problem.epsilon * COOLING**level)
-        part = Search(blurred, search.sweep, ROUGHLY, budget)
+        smoother = replace(search.problem, epsilon=search.problem.epsilon * ANNEALING_FACTOR**level)
+        part = Search(smoother, search.compute_sums, ANNEALING_TOL, max_iter)
         _newton(part, g)
-        search.passes += part.passes
+        search.n_iter += part.n_iter
         g = g if part.best is None else part.best.g
     return g
 
 
 def _newton(search: Search, g: Tensor) -> None:
-    """Newton steps within a trusted distance, with scaling steps where a column is nearly empty."""
+    """Make Newton steps in a trust region, and scaling steps while a column is nearly empty."""
     problem, radius = search.problem, math.inf
-    point = search.at(problem.shifted(g))
-    if not search.over(point):
-        point = search.at(_scaled(problem, point), gram=True)
-    while not search.over(point):
-        starving = bool((point.sums.mass < NEARLY_EMPTY * problem.wanted(point.g)).any())
-        direction = None if starving else _newton_direction(problem, point)
+    point = search.evaluate(problem.best_shift(g))
+    if not search.is_done(point):
+        point = search.evaluate(_scaled(problem, point), gram=True)
+    while not search.is_done(point):
+        nearly_empty = bool((point.sums.mass < NEARLY_EMPTY * problem.required_mass(point.g)).any())
+        direction = None if nearly_empty else _newton_direction(problem, point)
         if direction is None:
-            point = search.at(_scaled(problem, point), gram=True)
+            point = search.evaluate(_scaled(problem, point), gram=True)
         else:
-            point, radius = _advance(search, point, direction, radius)
+            point, radius = _trust_region_step(search, point, direction, radius)
 
 
 def _scaled(problem: Problem, point: Point) -> Tensor:
-    return problem.shifted(problem.step(point.g, point.sums.log_mass))
+    return problem.best_shift(problem.scaling_step(point.g, point.sums.log_mass))
 
 
 def _newton_direction(problem: Problem, point: Point) -> Tensor | None:
-    """Where the quadratic model of the dual has its maximum; nothing if it has none.
+    """Return the step to the maximum of the quadratic model of the dual, or None if it has none.
 
-    Columns without mass bend nothing and follow their scaling step, which is exact for them.
+    Columns without mass have no curvature; their scaling step is exact.
     """
-    alive = (point.sums.mass > NO_MASS).nonzero()[:, 0]
-    gradient = (problem.wanted(point.g) - point.sums.mass)[alive, None]
-    curvature = problem.curvature(point.g, point.sums)[alive][:, alive]
-    factor, failed = torch.linalg.cholesky_ex(curvature)
+    occupied = (point.sums.mass > EMPTY_MASS).nonzero()[:, 0]
+    gradient = (problem.required_mass(point.g) - point.sums.mass)[occupied, None]
+    hessian = problem.negative_hessian(point.g, point.sums)[occupied][:, occupied]
+    factor, failed = torch.linalg.cholesky_ex(hessian)
     if failed:
         return None
     direction = _scaled(problem, point) - point.g
-    direction[alive] = torch.cholesky_solve(gradient, factor)[:, 0]
+    direction[occupied] = torch.cholesky_solve(gradient, factor)[:, 0]
     return direction
 
 
-def _advance(search: Search, point: Point, direction: Tensor, radius: float) -> tuple[Point, float]:
-    """Go as far as the model can be trusted; returns the new point and how far to trust it next time."""
-    gradient = search.problem.wanted(point.g) - point.sums.mass
+def _trust_region_step(search: Search, point: Point, direction: Tensor, radius: float) -> tuple[Point, float]:
+    """Return the point after a step of sufficient increase along the direction, and the next radius."""
+    gradient = search.problem.required_mass(point.g) - point.sums.mass
     length, slope = float(direction.abs().max()), float(gradient @ direction)
     step = min(1.0, radius / length)
     while True:
-        new = _next(search, point, search.problem.shifted(point.g + step * direction))
-        # Near the optimum the dual's rounding hides its growth: a halved residual is progress as well.
+        new = _evaluate_near(search, point, search.problem.best_shift(point.g + step * direction))
+        # Near the optimum rounding hides the increase of the dual: a halved residual is accepted as well.
         if new.value >= point.value + 1e-4 * step * slope or new.residual <= 0.5 * point.residual:
             return new, max(radius, 4 * step * length) if math.isfinite(radius) else radius
-        if search.over(new):
+        if search.is_done(new):
             return new, radius
         step, radius = step / 4, step * length / 4
 
 
-def _next(search: Search, point: Point, g: Tensor) -> Point:
-    """A pass at g; close to the optimum the Gram matrix of the last point serves again."""
-    if point.residual > CLOSE:
-        return search.at(g, gram=True)
-    new = search.at(g)
+def _evaluate_near(search: Search, point: Point, g: Tensor) -> Point:
+    """Return the point at g; close to the optimum it reuses the Gram matrix of the last point."""
+    if point.residual > GRAM_REUSE_RESIDUAL:
+        return search.evaluate(g, gram=True)
+    new = search.evaluate(g)
     return new._replace(sums=new.sums._replace(gram=point.sums.gram))
 
 
-def _extrapolated(steps: list[tuple[Tensor, Tensor]]) -> Tensor:
-    """The combination of mapped points whose residuals cancel best."""
+def _extrapolate(steps: list[tuple[Tensor, Tensor]]) -> Tensor:
+    """Return the combination of scaled potentials whose residuals cancel best, by least squares."""
     if len(steps) == 1:
         return steps[0][1]
-    residual = torch.stack([mapped - g for g, mapped in steps], 1)  # (c, s)
+    residual = torch.stack([scaled - g for g, scaled in steps], 1)  # (c, s)
     residual = residual - residual.mean(0)
-    mapped = torch.stack([mapped for _, mapped in steps], 1)
+    scaled = torch.stack([scaled for _, scaled in steps], 1)
     change, last = residual.diff(dim=1), residual[:, -1]
     norm = change.norm(dim=0).clamp_min(1e-300)
-    scaled = change / norm
-    ridge = 1e-12 * torch.eye(scaled.shape[1], dtype=scaled.dtype, device=scaled.device)
-    weight: Tensor = torch.linalg.solve(scaled.T @ scaled + ridge, scaled.T @ last) / norm
-    return mapped[:, -1] - mapped.diff(dim=1) @ weight
+    unit = change / norm
+    ridge = 1e-12 * torch.eye(unit.shape[1], dtype=unit.dtype, device=unit.device)
+    weight: Tensor = torch.linalg.solve(unit.T @ unit + ridge, unit.T @ last) / norm
+    return scaled[:, -1] - scaled.diff(dim=1) @ weight
 
 
 METHODS = {"newton": newton, "anderson": anderson, "scaling": scaling}

@@ -1,4 +1,4 @@
-"""Partial and unbalanced optimal transport from samples to clusters: the exact plan in few passes."""
+"""Exact solver of partial, semi-relaxed optimal transport from samples to clusters."""
 
 import math
 from collections.abc import Callable
@@ -7,43 +7,54 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from protocol_mvc.transport.chunks import MIN_LOG_P, Chunks, Samples, as_tensor, row_chunks
 from protocol_mvc.transport.iterations import METHODS, Point, Search
-from protocol_mvc.transport.passes import LOWEST, Chunks, Samples, chunks_of, tensor_of
-from protocol_mvc.transport.problem import Merge, Problem
-from protocol_mvc.transport.roots import virtual_logit
+from protocol_mvc.transport.problem import AllReduce, Problem
+from protocol_mvc.transport.virtual_column import virtual_logit
 
-NEWTON_UP_TO = 512  # clusters; beyond, the Gram matrix costs more than the passes it saves
-TINY = 1e-300  # for what a column that nothing can reach asks for
+MAX_CLUSTERS_NEWTON = 512  # with more clusters the Gram matrix costs more than the iterations it saves
+TINY = 1e-300  # smallest required mass of a column in the duality gap
 
-Matrix = Any  # a tensor, array or memory map (n, k), or a callable that makes an iterator of row chunks
+LogProbabilities = (
+    Any  # tensor, array or memory map (n, k), or a callable that returns an iterator of row chunks
+)
 
 
 class Transport(NamedTuple):
-    """The optimal plan, as the K + 1 numbers it follows from, and how it was reached."""
+    """The optimal plan, given by K + 1 potentials, and how it was reached."""
 
-    potentials: Tensor  #: (k + 1,) dual potentials g, the last of the virtual column (-inf without one)
-    column_mass: Tensor  #: (k,) mass that each cluster receives
+    potentials: (
+        Tensor  #: dual potentials g (k + 1,); the last is that of the virtual column, -inf without one
+    )
+    column_mass: Tensor  #: mass that each cluster receives (k,)
     residual: float  #: L1 error of the optimality conditions; the whole mass is 1
     gap: float  #: primal value of a feasible plan nearby minus dual value
-    n_iter: int  #: sweeps over the n x k entries
-    converged: bool
-    epsilon: float
+    n_iter: int  #: passes over the n x k entries
+    converged: bool  #: whether the residual is at most `tol`
+    epsilon: float  #: entropic regularization of the problem
 
     def row_probabilities(self, log_p: Any) -> Tensor:
-        """How each row, also an unseen one, is split over the clusters (n, k): rows sum to at most 1."""
-        log_p = tensor_of(log_p).double().clamp_min(LOWEST)
+        """Return the part of each row that each cluster gets (Eq. 49).
+
+        Args:
+            log_p: log-probabilities (n, k), also of rows that the plan was not solved for.
+
+        Returns:
+            Probabilities (n, k) in float64; rows sum to 1, or less if mass is left behind.
+        """
+        log_p = as_tensor(log_p).double().clamp_min(MIN_LOG_P)
         logits = (torch.nn.functional.pad(log_p, (0, 1)) + self.potentials) / self.epsilon
         return torch.softmax(logits, dim=1)[:, :-1]
 
     def plan(self, log_p: Any, row_marginal: Any = None) -> Tensor:
-        """The plan T (n, k) for all rows: their split times their weight, scaled as in `solve`."""
-        split = self.row_probabilities(log_p)
-        weight = split.new_ones(len(split)) if row_marginal is None else tensor_of(row_marginal).to(split)
-        return split * (weight / weight.sum())[:, None]
+        """Return the plan T (n, k) of all rows: `row_probabilities` times the row marginal of `solve`."""
+        p = self.row_probabilities(log_p)
+        weight = p.new_ones(len(p)) if row_marginal is None else as_tensor(row_marginal).to(p)
+        return p * (weight / weight.sum())[:, None]
 
 
 def solve(
-    log_p: Matrix,
+    log_p: LogProbabilities,
     *,
     mass: float = 1.0,
     epsilon: float = 0.1,
@@ -55,11 +66,11 @@ def solve(
     max_iter: int = 10_000,
     method: str = "auto",
     chunk_rows: int | None = None,
-    all_reduce: Merge = lambda sums: sums,
+    all_reduce: AllReduce = lambda sums: sums,
 ) -> Transport:
-    r"""Transport a fraction of the samples' mass to clusters whose sizes are only softly prescribed.
+    r"""Solve partial optimal transport from samples to clusters whose sizes are softly prescribed.
 
-    Minimises over plans :math:`T \ge 0` with :math:`T 1 + \xi = r` and :math:`1^\top \xi = 1 - \lambda`
+    Minimizes over plans :math:`T \ge 0` with :math:`T 1 + \xi = r` and :math:`1^\top \xi = 1 - \lambda`
 
     .. math:: \langle T, -\log P \rangle + \epsilon \sum_{T, \xi} t (\log t - 1)
               + \beta \sum_j \left[ m_j \log \frac{m_j}{\lambda c_j} - m_j + \lambda c_j \right],
@@ -67,23 +78,29 @@ def solve(
 
     where the virtual column :math:`\xi` takes the mass that is left behind (Eqs. 15, 29-38). The optimal
     plan is :math:`T_{ij} = r_i\, softmax_j((g_j + \log P_{ij}) / \epsilon)` for K + 1 potentials g that
-    maximise a concave dual, so only these are iterated, in the log domain: nothing overflows, and memory is
-    that of a chunk of rows and a few numbers per row.
+    maximize a concave dual. Only these are iterated, in the log domain and in float64, so that nothing
+    overflows, and only one chunk of rows and a few numbers per row are in memory.
 
     Args:
         log_p: log-probabilities (n, k) of any float type as a tensor, array or memory map; or a callable
-            that returns an iterator of their row chunks, called once per pass. Sums are in float64.
+            that returns an iterator of their row chunks, called once per iteration.
         mass: fraction :math:`\lambda` in (0, 1] of the mass to transport; 1 has no virtual column.
-        epsilon: entropic regularisation :math:`\epsilon`.
+        epsilon: entropic regularization :math:`\epsilon`.
         prior_strength: strength :math:`\beta` of the prior; infinite makes cluster sizes a hard constraint.
         row_marginal: r (n,), uniform by default; scaled to sum to 1.
         prior: class distribution c (k,), uniform by default; scaled to sum to 1.
-        start: potentials of an earlier solve with as many clusters.
-        tolerance: accepted L1 error of the optimality conditions.
-        max_iter: bound on the sweeps over the data.
+        init: potentials (k + 1,) of an earlier solution with as many clusters.
+        tol: accepted L1 error of the optimality conditions.
+        max_iter: largest number of passes over the data.
         method: "newton", "anderson", "scaling" (the paper's recursion), or "auto": Newton up to 512 clusters.
-        chunk_rows: rows held at once.
-        merge: adds up a vector of sums over processes that hold different rows.
+        chunk_rows: rows in memory at once.
+        all_reduce: sums a tensor over the processes that hold different rows.
+
+    Returns:
+        The plan. `converged` is False if `max_iter` or the rounding floor was reached before `tol`.
+
+    Raises:
+        ValueError: If an argument is out of range, or log_p holds NaN or +infinity.
 
     Example:
         >>> import torch
@@ -98,24 +115,24 @@ def solve(
     first = _first_chunk(log_p, chunk_rows)
     problem = _problem(first, mass, epsilon, prior_strength, prior)
     samples = _samples(log_p, first, row_marginal, chunk_rows, all_reduce)
-    search = Search(problem, samples.sweep, tol, max_iter)
-    _method(method, len(problem.target))(search, _start(problem, samples, init))
+    search = Search(problem, samples.sums, tol, max_iter)
+    _algorithm(method, len(problem.target))(search, _initial_potentials(problem, samples, init))
     return _result(problem, samples, search)
 
 
-def _first_chunk(log_p: Matrix, chunk_rows: int | None) -> Tensor:
-    """Some rows, to learn width and device from."""
-    first = next(chunks_of(log_p, chunk_rows)(), None)
+def _first_chunk(log_p: LogProbabilities, chunk_rows: int | None) -> Tensor:
+    """Return the first rows, whose width and device are those of the problem."""
+    first = next(row_chunks(log_p, chunk_rows)(), None)
     if first is None or first.ndim != 2 or 0 in first.shape:
         shape = None if first is None else tuple(first.shape)
-        raise ValueError(f"log_p must make non-empty (rows, k) chunks, got shape {shape}")
+        raise ValueError(f"log_p must give non-empty (rows, k) chunks, got shape {shape}")
     return first
 
 
 def _problem(
     first: Tensor, mass: float, epsilon: float, prior_strength: float, prior: Tensor | None
 ) -> Problem:
-    """Validate the numbers."""
+    """Return the validated problem (Eqs. 13-14)."""
     if not 0 < mass <= 1 or not 0 < epsilon < math.inf or not prior_strength > 0:
         raise ValueError(
             "need 0 < mass <= 1, epsilon > 0 and prior_strength > 0, "
@@ -130,50 +147,55 @@ def _problem(
 
 
 def _samples(
-    log_p: Matrix, first: Tensor, row_marginal: Tensor | None, chunk_rows: int | None, merge: Merge
+    log_p: LogProbabilities,
+    first: Tensor,
+    row_marginal: Tensor | None,
+    chunk_rows: int | None,
+    all_reduce: AllReduce,
 ) -> Samples:
-    """The data with weights that sum to 1 over all processes."""
-    chunks = chunks_of(log_p, chunk_rows)
-    n = _rows(chunks, first.shape[1]) if callable(log_p) else len(log_p)
+    """Return the data with a row marginal that sums to 1 over all processes."""
+    chunks = row_chunks(log_p, chunk_rows)
+    n = _count_rows(chunks, first.shape[1]) if callable(log_p) else len(log_p)
     weight = torch.ones(n) if row_marginal is None else torch.as_tensor(row_marginal).detach()
     weight = weight.to(first.device, torch.float64)
     if weight.shape != (n,) or not bool(((weight > 0) & (weight < math.inf)).all()):
         raise ValueError(f"row_marginal must hold {n} positive numbers, one per row")
-    return Samples(chunks, weight / merge(weight.sum()[None]), merge)
+    return Samples(chunks, weight / all_reduce(weight.sum()[None]), all_reduce)
 
 
-def _rows(chunks: Chunks, k: int) -> int:
+def _count_rows(chunks: Chunks, k: int) -> int:
     n = 0
     for chunk in chunks():
         if chunk.ndim != 2 or chunk.shape[1] != k:
             raise ValueError(
-                f"log_p must make chunks of {k} columns like the first, got {tuple(chunk.shape)}"
+                f"log_p must give chunks of {k} columns like the first, got {tuple(chunk.shape)}"
             )
         n += len(chunk)
     return n
 
 
-def _method(name: str, k: int) -> Callable[[Search, Tensor], None]:
-    if name == "auto":
-        name = "newton" if k <= NEWTON_UP_TO else "anderson"
-    if name not in METHODS:
-        raise ValueError(f"method must be one of {['auto', *METHODS]}, got {name!r}")
-    return METHODS[name]
+def _algorithm(method: str, k: int) -> Callable[[Search, Tensor], None]:
+    if method == "auto":
+        method = "newton" if k <= MAX_CLUSTERS_NEWTON else "anderson"
+    if method not in METHODS:
+        raise ValueError(f"method must be one of {['auto', *METHODS]}, got {method!r}")
+    return METHODS[method]
 
 
-def _start(problem: Problem, samples: Samples, start: Tensor | None) -> Tensor:
-    """Earlier potentials if there are any, else zeros; the virtual column gets about its mass."""
+def _initial_potentials(problem: Problem, samples: Samples, init: Tensor | None) -> Tensor:
+    """Return `init`, or zeros with a virtual column of about its mass."""
     k = len(problem.target)
-    given = torch.zeros(k + 1) if start is None else torch.as_tensor(start).detach().clone()
+    given = torch.zeros(k + 1) if init is None else torch.as_tensor(init).detach().clone()
     if given.shape != (k + 1,) or not bool(torch.isfinite(given[:k]).all()):
-        raise ValueError(f"start must hold {k + 1} potentials, {k} of them finite, as an earlier result does")
+        raise ValueError(f"init must hold {k + 1} potentials, the first {k} finite")
     g = given.to(problem.target)
-    if problem.rest == 0:
+    if problem.virtual_mass == 0:
         return g[:k]
-    if start is not None and bool(torch.isfinite(g[k])):
+    if init is not None and bool(torch.isfinite(g[k])):
         return g
-    lse = samples.real_lse(problem, g)
-    g[k] = problem.epsilon * virtual_logit(lse, samples.weight, problem.rest, samples.merge, tolerance=1e-3)
+    lse = samples.cluster_lse(problem, g)
+    s = virtual_logit(lse, samples.weight, problem.virtual_mass, samples.all_reduce, tol=1e-3)
+    g[k] = problem.epsilon * s
     return g
 
 
@@ -182,33 +204,33 @@ def _result(problem: Problem, samples: Samples, search: Search) -> Transport:
     if point is None or not math.isfinite(point.residual):
         raise ValueError("log_p holds NaN or +infinity: transport needs log-probabilities")
     k = len(problem.target)
-    virtual = point.g[k:] if problem.rest else point.g.new_tensor([-math.inf])
+    virtual = point.g[k:] if problem.virtual_mass else point.g.new_tensor([-math.inf])
     return Transport(
         potentials=torch.cat([point.g[:k], virtual]),
         column_mass=point.sums.mass[:k],
         residual=point.residual,
-        gap=_gap(problem, samples, point),
-        n_iter=search.passes,
+        gap=_duality_gap(problem, samples, point),
+        n_iter=search.n_iter,
         converged=search.converged,
         epsilon=problem.epsilon,
     )
 
 
-def _gap(problem: Problem, samples: Samples, point: Point) -> float:
-    r"""Primal minus dual value, for the plan with the virtual column corrected to exactly its mass.
+def _duality_gap(problem: Problem, samples: Samples, point: Point) -> float:
+    r"""Return primal minus dual value, for the plan whose virtual column is corrected to exactly its mass.
 
-    It is :math:`\beta KL(m \| wanted) + \epsilon KL(T \| T_g)`, sums of non-negative terms that do not
-    cancel. With a hard prior, whose sizes no correction of one column reaches, :math:`|g \cdot (m - c)|`
-    is the first.
+    It is :math:`\beta KL(m \| m_g) + \epsilon KL(T \| T_g)` with the required masses m_g and the plan T_g of
+    the potentials: non-negative terms that do not cancel. With a hard prior, whose sizes the correction of
+    one column does not reach, the first term is :math:`|g \cdot (m - m_g)|`.
     """
     k, g = len(problem.target), point.g
-    mass, moved = point.sums.mass[:k], 0.0
-    if problem.rest:
-        lse = point.sums.real_lse
-        s = virtual_logit(lse, samples.weight, problem.rest, samples.merge, tolerance=1e-15)
-        mass, moved = samples.corrected(problem, g, s)
-    wanted = problem.wanted(g)[:k]
-    if problem.hard:
-        return float((g[:k] @ (mass - wanted)).abs()) + problem.epsilon * moved
-    sizes = torch.special.xlogy(mass, mass / wanted.clamp_min(TINY)) - mass + wanted
-    return problem.prior_strength * float(sizes.sum()) + problem.epsilon * moved
+    mass, divergence = point.sums.mass[:k], 0.0
+    if problem.virtual_mass:
+        lse = point.sums.cluster_lse
+        s = virtual_logit(lse, samples.weight, problem.virtual_mass, samples.all_reduce, tol=1e-15)
+        mass, divergence = samples.corrected_plan(problem, g, s)
+    required = problem.required_mass(g)[:k]
+    if problem.is_hard:
+        return float((g[:k] @ (mass - required)).abs()) + problem.epsilon * divergence
+    sizes = torch.special.xlogy(mass, mass / required.clamp_min(TINY)) - mass + required
+    return problem.prior_strength * float(sizes.sum()) + problem.epsilon * divergence

@@ -1,4 +1,4 @@
-"""One pass over the samples: what it adds up, whatever holds the numbers and however they are cut."""
+"""Sums over the samples do not depend on storage, chunks or processes."""
 
 import dataclasses
 import math
@@ -9,9 +9,9 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.transport.problems import few, numbers, positive, predictions, problem, samples, seeds, together
+from tests.transport.problems import few, in_threads, numbers, positive, predictions, problem, samples, seeds
 
-from protocol_mvc.transport.passes import CHUNK_ENTRIES, Samples, _log_of_sum, chunks_of, tensor_of
+from protocol_mvc.transport.chunks import CHUNK_ENTRIES, Samples, _all_reduce_logsumexp, as_tensor, row_chunks
 
 partial = st.sampled_from([0.4, 1.0])
 STORAGES = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
@@ -19,32 +19,32 @@ STORAGES = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
 
 def full_logits(p, log_p, g):
     logits = log_p.double() + g[: log_p.shape[1]]
-    virtual = [g[-1].expand(len(log_p), 1)] if p.rest else []
+    virtual = [g[-1].expand(len(log_p), 1)] if p.virtual_mass else []
     return torch.cat([logits, *virtual], 1) / p.epsilon
 
 
 def potentials(p, seed):
-    return 0.3 * torch.randn(len(p.goal), dtype=torch.float64, generator=numbers(seed + 3))
+    return 0.3 * torch.randn(len(p.column_target), dtype=torch.float64, generator=numbers(seed + 3))
 
 
 @given(seeds, partial)
 @few
-def test_a_sweep_adds_up_masses_logs_and_products(seed, mass):
+def test_the_sums_are_masses_logs_and_products(seed, mass):
     p, log_p = problem(seed, mass=mass), predictions(seed)
     g, r = potentials(p, seed), positive(seed, 9) / positive(seed, 9).sum()
-    sums = Samples(chunks_of(log_p, 4), r, lambda x: x).sweep(p, g, True)
+    sums = Samples(row_chunks(log_p, 4), r, lambda x: x).sums(p, g, True)
     logits = full_logits(p, log_p, g)
     split = logits.softmax(1)
     torch.testing.assert_close(sums.mass, r @ split)
     torch.testing.assert_close(sums.log_mass, (r @ split).log())
-    torch.testing.assert_close(sums.real_lse, logits[:, :4].logsumexp(1))
+    torch.testing.assert_close(sums.cluster_lse, logits[:, :4].logsumexp(1))
     assert sums.lse == pytest.approx(float(r @ logits.logsumexp(1)))
     assert sums.gram is not None
     torch.testing.assert_close(sums.gram, torch.einsum("i,ij,ik->jk", r, split, split))
 
 
-def test_products_are_added_up_on_demand_alone():
-    assert samples(predictions(0)).sweep(problem(0), torch.zeros(5, dtype=torch.float64)).gram is None
+def test_the_gram_matrix_is_computed_on_demand_alone():
+    assert samples(predictions(0)).sums(problem(0), torch.zeros(5, dtype=torch.float64)).gram is None
 
 
 @given(seeds, partial, st.sampled_from([1, 2, 7, 9, 100]))
@@ -52,8 +52,8 @@ def test_products_are_added_up_on_demand_alone():
 def test_sums_do_not_depend_on_the_chunks(seed, mass, rows):
     p, log_p = problem(seed, mass=mass), predictions(seed)
     g = potentials(p, seed)
-    whole, cut = samples(log_p).sweep(p, g, True), samples(log_p, rows).sweep(p, g, True)
-    for field in ("mass", "log_mass", "lse", "real_lse"):
+    whole, cut = samples(log_p).sums(p, g, True), samples(log_p, rows).sums(p, g, True)
+    for field in ("mass", "log_mass", "lse", "cluster_lse"):
         torch.testing.assert_close(getattr(whole, field), getattr(cut, field), rtol=1e-13, atol=1e-15)
     torch.testing.assert_close(whole.gram, cut.gram, rtol=1e-6, atol=0)  # in single precision
 
@@ -63,15 +63,15 @@ def test_sums_do_not_depend_on_the_chunks(seed, mass, rows):
 def test_sums_do_not_depend_on_the_processes(seed, mass, cut):
     p, log_p = problem(seed, mass=mass), predictions(seed)
     g = potentials(p, seed)
-    whole = samples(log_p).sweep(p, g, True)
-    first, second = together(
+    whole = samples(log_p).sums(p, g, True)
+    first, second = in_threads(
         [log_p[:cut], log_p[cut:]],
-        lambda part, merge: samples(part, merge=merge, total=9).sweep(p, g, True),
+        lambda part, all_reduce: samples(part, all_reduce=all_reduce, total=9).sums(p, g, True),
     )
     torch.testing.assert_close(first.mass, whole.mass, rtol=1e-13, atol=0)
     torch.testing.assert_close(first.gram, whole.gram, rtol=1e-6, atol=0)
     assert first.lse == second.lse == pytest.approx(whole.lse, rel=1e-13)
-    torch.testing.assert_close(torch.cat([first.real_lse, second.real_lse]), whole.real_lse)
+    torch.testing.assert_close(torch.cat([first.cluster_lse, second.cluster_lse]), whole.cluster_lse)
 
 
 @pytest.mark.parametrize("depth", [50.0, 1e3, 1e6])
@@ -80,7 +80,7 @@ def test_logs_of_masses_are_right_far_below_the_smallest_number(depth, rows):
     p, log_p = problem(0), predictions(0)
     log_p[:, 1] -= depth
     g = torch.zeros(5, dtype=torch.float64)
-    sums = samples(log_p, rows).sweep(p, g)
+    sums = samples(log_p, rows).sums(p, g)
     exact = (full_logits(p, log_p, g).log_softmax(1) - math.log(9)).logsumexp(0)
     assert depth < 100 or sums.mass[1] == 0
     torch.testing.assert_close(sums.log_mass, exact, rtol=1e-13, atol=1e-13)
@@ -88,14 +88,15 @@ def test_logs_of_masses_are_right_far_below_the_smallest_number(depth, rows):
 
 @pytest.mark.parametrize("depth", [100.0, 3e3, 1e9, math.inf])
 @pytest.mark.parametrize("processes", [2, 3])
-def test_logs_of_masses_are_right_also_where_processes_differ_much(depth, processes):
+def test_logs_of_masses_are_right_where_processes_differ_much(depth, processes):
     p, log_p = problem(0), predictions(0)
     log_p[:, 1] -= 200
     log_p[:3, 1] -= depth
     g = torch.zeros(5, dtype=torch.float64)
-    whole = samples(log_p).sweep(p, g).log_mass
-    for sums in together(
-        log_p.chunk(processes), lambda part, merge: samples(part, merge=merge, total=9).sweep(p, g)
+    whole = samples(log_p).sums(p, g).log_mass
+    for sums in in_threads(
+        log_p.chunk(processes),
+        lambda part, all_reduce: samples(part, all_reduce=all_reduce, total=9).sums(p, g),
     ):
         torch.testing.assert_close(sums.log_mass, whole, rtol=1e-12, atol=1e-12)
 
@@ -110,16 +111,16 @@ def test_the_log_of_a_sum_over_processes_is_found_from_sums_alone(processes, log
     parts = torch.tensor([-500.0, *logs], dtype=torch.float64)[: 2 * processes + 1]
     rows = [torch.stack([parts[0], *pair]) for pair in parts[1:].split(2)]
     expected = torch.stack(rows).logsumexp(0)
-    for found in together(rows, _log_of_sum):
+    for found in in_threads(rows, _all_reduce_logsumexp):
         torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-12)
 
 
-def test_clusters_keep_their_log_where_the_virtual_column_drowns_them():
+def test_cluster_lse_is_precise_next_to_a_large_virtual_column():
     p, log_p = problem(0), predictions(0)
     g = torch.tensor([0.0, 0.0, 0.0, 0.0, 900.0], dtype=torch.float64)
     real = (log_p / p.epsilon).logsumexp(1)
-    torch.testing.assert_close(samples(log_p).sweep(p, g).real_lse, real)
-    torch.testing.assert_close(samples(log_p).real_lse(p, g), real)
+    torch.testing.assert_close(samples(log_p).sums(p, g).cluster_lse, real)
+    torch.testing.assert_close(samples(log_p).cluster_lse(p, g), real)
 
 
 @given(seeds)
@@ -132,7 +133,7 @@ def test_a_corrected_plan_differs_in_the_virtual_column_alone(seed):
         torch.cat([real, torch.full_like(real[:, :1], virtual)], 1).softmax(1)
         for virtual in (s, float(g[4]) / p.epsilon)
     )
-    mass, divergence = samples(log_p, 2).corrected(p, g, s)
+    mass, divergence = samples(log_p, 2).corrected_plan(p, g, s)
     torch.testing.assert_close(mass, new[:, :4].mean(0))
     assert divergence == pytest.approx(float((new * (new / old).log()).sum(1).mean()), abs=1e-12)
 
@@ -142,21 +143,21 @@ def test_sums_are_in_double_precision_whatever_the_storage(storage):
     p, stored = problem(0), predictions(0).to(storage)
     g = potentials(p, 0)
     torch.testing.assert_close(
-        samples(stored).sweep(p, g).mass, samples(stored.double()).sweep(p, g).mass, rtol=0, atol=0
+        samples(stored).sums(p, g).mass, samples(stored.double()).sums(p, g).mass, rtol=0, atol=0
     )
 
 
 @pytest.mark.parametrize("rows", [1, 4, 9, 20])
 def test_chunks_make_up_the_matrix(rows):
     log_p = predictions(0)
-    chunks = list(chunks_of(log_p, rows)())
+    chunks = list(row_chunks(log_p, rows)())
     assert [len(chunk) for chunk in chunks[:-1]] == [rows] * (len(chunks) - 1)
     torch.testing.assert_close(torch.cat(chunks), log_p)
 
 
 @pytest.mark.parametrize("k", [1, 1000, 2 * CHUNK_ENTRIES])
 def test_default_chunks_are_of_bounded_size_and_not_empty(k):
-    first = next(chunks_of(torch.zeros(1, 1).expand(CHUNK_ENTRIES + 1, k), None)())
+    first = next(row_chunks(torch.zeros(1, 1).expand(CHUNK_ENTRIES + 1, k), None)())
     assert len(first) == max(1, CHUNK_ENTRIES // k)
 
 
@@ -164,14 +165,12 @@ def test_a_read_only_memory_map_is_read_chunk_by_chunk(tmp_path):
     values = predictions(0).numpy().astype(np.float32)
     values.tofile(tmp_path / "log_p")
     mapped = np.memmap(tmp_path / "log_p", np.float32, "r", shape=values.shape)
-    np.testing.assert_array_equal(torch.cat(list(chunks_of(mapped, 2)())), values)
+    np.testing.assert_array_equal(torch.cat(list(row_chunks(mapped, 2)())), values)
 
 
-def test_what_is_neither_matrix_nor_maker_of_chunks_is_refused():
-    with pytest.raises(
-        ValueError, match="log_p must be a tensor, an array or make chunks when called, got list"
-    ):
-        chunks_of([[0.0, 0.0]], None)
+def test_other_types_are_refused():
+    with pytest.raises(ValueError, match=r"log_p.*list"):
+        row_chunks([[0.0, 0.0]], None)
 
 
 def test_a_callable_makes_its_own_chunks_each_time():
@@ -181,49 +180,49 @@ def test_a_callable_makes_its_own_chunks_each_time():
         calls.append(1)
         return iter([log_p[:2].numpy(), log_p[2:]])
 
-    chunks = chunks_of(factory, None)
+    chunks = row_chunks(factory, None)
     for _ in range(2):
         torch.testing.assert_close(torch.cat(list(chunks())), log_p)
     assert len(calls) == 2
 
 
 def test_chunks_stay_on_their_device():
-    assert tensor_of(torch.zeros(2, 3, device="meta")).device.type == "meta"
+    assert as_tensor(torch.zeros(2, 3, device="meta")).device.type == "meta"
 
 
 def test_chunks_have_no_gradient():
-    assert not tensor_of(predictions(0).requires_grad_()).requires_grad
+    assert not as_tensor(predictions(0).requires_grad_()).requires_grad
 
 
-def test_other_rows_than_before_are_noticed():
+def test_a_change_of_the_number_of_rows_is_refused():
     log_p = predictions(0)
     changed = Samples(lambda: iter([log_p[:5]]), torch.full((9,), 1 / 9, dtype=torch.float64), lambda x: x)
-    with pytest.raises(ValueError, match="5 rows after 9"):
-        changed.sweep(problem(0), torch.zeros(5, dtype=torch.float64))
+    with pytest.raises(ValueError, match=r"5 rows.*9"):
+        changed.sums(problem(0), torch.zeros(5, dtype=torch.float64))
 
 
 def test_the_samples_are_not_written_to():
     p, log_p = problem(0), predictions(0)
     kept = log_p.clone()
     s = samples(log_p)
-    s.sweep(p, potentials(p, 0), True)
-    s.real_lse(p, potentials(p, 0))
-    s.corrected(p, potentials(p, 0), 0.5)
+    s.sums(p, potentials(p, 0), True)
+    s.cluster_lse(p, potentials(p, 0))
+    s.corrected_plan(p, potentials(p, 0), 0.5)
     assert torch.equal(log_p, kept)
 
 
 @pytest.mark.parametrize("shape", [(), (5,), (0,), (0, 3), (3, 0), (2, 2, 2)], ids=str)
-def test_what_is_no_matrix_of_samples_is_refused(shape: tuple[int, ...]):
+def test_other_shapes_are_refused(shape: tuple[int, ...]):
     with pytest.raises(ValueError, match=rf"non-empty \(n, k\) matrix, got shape {re.escape(str(shape))}"):
-        chunks_of(torch.zeros(shape), None)
+        row_chunks(torch.zeros(shape), None)
 
 
-def test_samples_stay_as_they_are():
+def test_samples_are_immutable():
     with pytest.raises(dataclasses.FrozenInstanceError):
         samples(predictions(0)).weight = torch.ones(9)  # type: ignore[misc]
 
 
-def test_masses_that_do_not_underflow_take_one_pass(monkeypatch):
+def test_masses_that_do_not_underflow_need_no_second_pass(monkeypatch):
     monkeypatch.delattr(Samples, "_exact_log_mass")
     p = problem(0)
-    assert samples(predictions(0)).sweep(p, potentials(p, 0)).log_mass.isfinite().all()
+    assert samples(predictions(0)).sums(p, potentials(p, 0)).log_mass.isfinite().all()
