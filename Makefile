@@ -4,7 +4,7 @@ VENV   ?= .venv
 JOBS   ?= 2
 BIN    := $(VENV)/bin
 
-.PHONY: help demo test test-all test-browser lint type format docs fuzz mutation coverage bench bench-studies bench-report bench-transport check clean
+.PHONY: help demo test test-all package test-browser lint type format docs fuzz mutation coverage bench bench-studies bench-report bench-transport check clean
 .NOTPARALLEL: # two pips must not write one environment
 
 help: ## list the verbs
@@ -20,7 +20,7 @@ test: $(VENV)/test.stamp ## the quick tests
 	$(PYTEST)
 
 test-all: $(VENV)/test.stamp ## the quick and the slow tests
-	$(PYTEST) -m "not browser"
+	$(PYTEST) -m "not browser and not package"
 
 # pytest looks at lines and branches together.
 define ENOUGH_BRANCHES
@@ -39,6 +39,9 @@ SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 test-browser: $(VENV)/browser.stamp ## the HTML report in Chromium, which it installs; see screenshots/
 	command -v chromium || { $(SUDO) apt-get update && $(SUDO) apt-get install -y --no-install-recommends chromium; }
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m browser $(ARGS)
+
+package: $(VENV)/test.stamp ## build wheel and sdist, run the demo from the wheel in a clean environment
+	$(BIN)/python -m pytest -m package $(ARGS)
 
 lint: $(VENV)/dev.stamp ## ruff (rules and format) and import-linter (layers)
 	$(BIN)/ruff check .
@@ -82,7 +85,7 @@ bench-transport: $(VENV)/test.stamp ## measure the transport solver beside other
 	for study in agreement solvers memmap epoch grid random; do \
 		$(BIN)/python -W ignore -m benchmarks transport $$study || exit 1; done
 
-check: lint type docs test ## all that a change must pass; continuous integration runs this
+check: lint type docs test package ## all that a change must pass; continuous integration runs this
 
 clean: ## remove the environment, caches and builds
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage htmlcov

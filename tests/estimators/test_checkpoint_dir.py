@@ -30,7 +30,11 @@ def assert_same_fit(first: PROTOCOL, second: PROTOCOL) -> None:
 
 @pytest.mark.parametrize(
     ("config", "views"),
-    [(TWO_ROUNDS, with_gaps(VIEWS)), (TWO_ROUNDS, paired_blobs((40, 20, 10))[0]), (TINY_PAPER, with_gaps(VIEWS))],
+    [
+        (TWO_ROUNDS, with_gaps(VIEWS)),
+        (TWO_ROUNDS, paired_blobs((40, 20, 10))[0]),
+        (TINY_PAPER, with_gaps(VIEWS)),
+    ],
     ids=["incomplete views", "paired views", "paper"],
 )
 def test_protocol_interrupted_at_every_epoch_resumes_to_the_same_bits(
