@@ -26,6 +26,7 @@ from protocol_mvc.evaluation.metrics import clustering_accuracy
 from protocol_mvc.evaluation.stability import DISSOLVED_JACCARD
 from protocol_mvc.methods.protocol.config import PRESETS
 from protocol_mvc.partition import consensus
+from protocol_mvc.partition.config import CandidateOptions
 from protocol_mvc.report import charts, facts, tables
 from protocol_mvc.transport import solver
 
@@ -154,17 +155,21 @@ def test_links_lead_somewhere(page: str):
 
 def test_the_guide_states_the_limits_that_hold_and_knows_every_part_of_the_report():
     guide = " ".join(TEXTS["guide.md"].split())
-    for sentence in (
-        f"clusters of fewer than {consensus.MIN_CLUSTER_SIZE} samples",
-        f"below {DISSOLVED_JACCARD} it does not come back",
-        f"more than {100 * facts.MAX_PRIOR_DIFFERENCE:.0f} % of the samples",
-        f"at most {charts.MAX_POINTS:,} points",
-        f"the {tables.N_LEAST_CONFIDENT} samples of lowest confidence",
-        f"a mean below {facts.LOW_MEAN_CONFIDENCE}, or most of it below {facts.LOW_CONFIDENCE}",
-        f"neighbour graphs ({consensus.MAX_SAMPLES} samples)",
-        f"`most_steps={PRESETS['default'].most_steps}`",
+    schedule = PRESETS["default"].schedule
+    for value in (
+        f"fewer than {consensus.MIN_CLUSTER_SIZE} samples",
+        f"below {DISSOLVED_JACCARD}",
+        f"{100 * facts.MAX_PRIOR_DIFFERENCE:.0f} % of the samples",
+        f"{charts.MAX_POINTS:,} points",
+        f"{tables.N_LEAST_CONFIDENT} samples",
+        f"below {facts.LOW_MEAN_CONFIDENCE}",
+        f"below {facts.LOW_CONFIDENCE}",
+        f"({CandidateOptions().max_samples} samples)",
+        f"`max_steps_per_epoch={schedule.max_steps_per_epoch}`",
+        f"`max_steps_per_epoch_rebalance={schedule.max_steps_per_epoch_rebalance}`",
+        f"`max_samples={schedule.max_samples}`",
     ):
-        assert sentence in guide
+        assert value in guide
     page = (Path(facts.__file__).parent / "templates" / "report.html").read_text()
     headings = re.findall(r"<h2>(?:\{\{ \")?([\w ]+)", page)
     assert len(headings) > 5
