@@ -1,6 +1,4 @@
-"""Every fault of the user is one clear ValueError that names the culprit."""
-
-from typing import Any
+"""Bad parameters and bad data raise a ValueError that names the culprit."""
 
 import numpy as np
 import pandas as pd
@@ -12,7 +10,6 @@ from protocol_mvc import PROTOCOL, as_views
 
 VIEWS, _ = blobs()
 A, B = VIEWS
-NO_CONFIGS: tuple[Any, ...] = ("papper", None, 5, [], {})
 
 
 def spoiled(value: float):
@@ -22,93 +19,61 @@ def spoiled(value: float):
 
 
 @pytest.mark.parametrize(
-    ("X", "says"),
+    ("X", "message"),
     [
-        ([A, B[:50]], "'view_0' has 90 rows but view 'view_1' has 50"),
         ({"image": A, "text": B[:50]}, "'image' has 90 rows but view 'text' has 50"),
-        (spoiled(np.nan), "'view_1' holds NaN at row 3, column 2"),
-        (spoiled(np.inf), "'view_1' holds infinity .* at row 3, column 2"),
-        ([A, B[:, :0]], "'view_1'.*0 feature"),
-        ([A[:0], B[:0]], "'view_0'.*0 sample"),
-        ([A, np.full((90, 2), "x")], "'view_1'.*strings"),
+        (spoiled(np.nan), "'view_1' has NaN at row 3, column 2"),
         ([A, pd.DataFrame({"colour": ["red"] * 90})], "'view_1'.*red"),
-        ([A, 1j * B], "'view_1'.*[Cc]omplex"),
         ([A, None], "'view_1' is None"),
-        ([A, np.zeros((90, 2, 2))], "'view_1'.*dim 3"),
-        ([np.where(np.arange(90)[:, None] == 4, np.nan, x) for x in VIEWS], "Row 4 .* has no view at all"),
+        ([np.where(np.arange(90)[:, None] == 4, np.nan, x) for x in VIEWS], "Row 4 "),
         ([], "no view"),
-        ({}, "no view"),
-        (None, "is None"),
-        (A[0], "Expected 2D array"),
-        ([A[:1], B[:1]], "at least 2 samples, got n_samples = 1"),
+        ([A[:1], B[:1]], "n_samples = 1"),
     ],
 )
-def test_views_that_cannot_be_clustered(X, says: str):
-    with pytest.raises(ValueError, match=says):
+def test_data_that_cannot_be_clustered(X, message: str):
+    with pytest.raises(ValueError, match=message):
         tiny().fit(X)
 
 
 @pytest.mark.parametrize(
-    ("params", "says"),
+    ("params", "message"),
     [
-        *(
-            ({"n_clusters": k}, f"n_clusters .* 2 .* got {k!r}")
-            for k in (1, 0, -1, 2.5, 3.0, "3", None, True)
-        ),
-        ({"n_clusters": 91}, r"number of samples \(90\), got 91"),
-        *(({"config": c}, r"config must be .*'default', 'paper'.* got") for c in NO_CONFIGS),
-        *(({"batch_size": b}, f"batch_size .* got {b!r}") for b in (0, 1, -2, 2.5, None, "8", True)),
-        *(({"device": d}, f"device {d!r} cannot be used") for d in ("toaster", "cuda:99")),
-        ({"scaling": "big"}, "scaling 'big' for view 'view_0'"),
-        ({"scaling": ["standard", "big"]}, "scaling 'big' for view 'view_1'"),
+        *(({"n_clusters": k}, f"n_clusters .* {k!r}") for k in (1, -1, 2.5, "3", None, True, 91)),
+        *(({"config": c}, r"config .*'default', 'paper'") for c in ("papper", None, 5, {})),
+        *(({"batch_size": b}, f"batch_size .* {b!r}") for b in (0, 1, 2.5, None, "8", True)),
+        *(({"device": d}, f"device {d!r}") for d in ("toaster", "cuda:99")),
+        ({"scaling": "big"}, "'big' for view 'view_0'"),
         ({"scaling": ["standard"]}, "1 kinds for 2 views"),
         ({"scaling": {"sound": "l2"}}, "'sound'"),
-        ({"scaling": 5}, "scaling must .* got 5"),
-        ({"verbose": "loud"}, "verbose must be a whole number, got 'loud'"),
-        ({"scaling": None}, "scaling must .* got None"),
+        ({"scaling": None}, "scaling .* None"),
+        ({"verbose": "loud"}, "verbose .* 'loud'"),
         *(({"random_state": r}, "random_state must be") for r in (-1, 1.5, "0", [0])),
-        ({"view_columns": [(0, 2), (2, 4)]}, "X has views already"),
+        ({"view_columns": [(0, 2), (2, 4)]}, "view_columns"),
     ],
     ids=str,
 )
-def test_parameters_are_checked_in_fit(params, says: str):
-    model = tiny(**params)
-    with pytest.raises(ValueError, match=says):
-        model.fit(VIEWS)
+def test_parameters_are_checked_in_fit(params, message: str):
+    with pytest.raises(ValueError, match=message):
+        tiny(**params).fit(VIEWS)
 
 
 @pytest.mark.parametrize(
-    ("groups", "says"),
+    ("params", "message"),
     [
-        ([(0, 99)], "column 5, but X has 5 columns"),
-        ({"left": [7]}, "'left' asks for column 7"),
-        ({"left": []}, "'left' selects no column"),
-        ([], "empty"),
-        ({"left": "x"}, "'left' is 'x'"),
-    ],
-)
-def test_groups_of_columns_must_be_there(groups, says: str):
-    with pytest.raises(ValueError, match=says):
-        tiny(view_columns=groups).fit(A)
-
-
-@pytest.mark.parametrize(
-    ("params", "says"),
-    [
-        ({"config__mixx": 1}, "'mixx'"),
-        ({"config__mix": 2}, "'mix' cannot be 2"),
-        ({"config__hidden": (0,)}, "'hidden.0' cannot be 0"),
-        ({"clusters": 3}, "Invalid parameter 'clusters'"),
+        ({"config__readou": 1}, "'readou'"),
+        ({"config__network__dropout": 2}, "'dropout' cannot be 2"),
+        ({"config__network__hidden_dims": (0,)}, "'hidden_dims.0' cannot be 0"),
+        ({"clusters": 3}, "'clusters'"),
     ],
     ids=str,
 )
-def test_fields_are_checked_when_they_are_set(params, says: str):
-    with pytest.raises(ValueError, match=says):
+def test_parameters_are_checked_in_set_params(params, message: str):
+    with pytest.raises(ValueError, match=message):
         tiny().set_params(**params)
 
 
 @pytest.mark.parametrize("name", ["predict", "predict_proba", "transform", "score"])
-def test_fit_comes_first(name: str):
+def test_unfitted_estimators_raise_an_error(name: str):
     with pytest.raises(NotFittedError, match="PROTOCOL instance is not fitted"):
         getattr(tiny(), name)(VIEWS)
 
@@ -124,32 +89,29 @@ def named():
 
 
 @pytest.mark.parametrize(
-    ("X", "says"),
+    ("X", "message"),
     [
-        ([A, B[:, :2]], "'view_1' has 2 features, but 4 are expected"),
-        ([A], "views .'view_0'., but the expected ones are .'view_0', 'view_1'"),
+        ([A, B[:, :2]], "'view_1' has 2 features, but 4"),
+        ([A], "'view_0'.*'view_0', 'view_1'"),
         ([A, B, A], "'view_2'"),
-        (A, "X has 5 features, but PROTOCOL is expecting 9 features"),
-        (np.hstack(VIEWS), "the expected ones are .'view_0', 'view_1'"),
-        (spoiled(np.nan), "'view_1' holds NaN"),
+        (A, "5 features, .* 9 features"),
+        (np.hstack(VIEWS), "'view_0', 'view_1'"),
+        (spoiled(np.inf), "'view_1' has infinity"),
         ([A[:0], B[:0]], "0 sample"),
+        (as_views(VIEWS)[:0], "0 sample"),
     ],
 )
-def test_new_samples_must_look_like_the_old_ones(numbered, X, says: str):
-    with pytest.raises(ValueError, match=says):
+def test_new_samples_must_have_the_views_of_fit(numbered, X, message: str):
+    with pytest.raises(ValueError, match=message):
         numbered.predict(X)
 
 
 @pytest.mark.parametrize(
-    ("X", "says"),
-    [
-        ({"a": A, "c": B}, "views .'a', 'c'., but the expected ones are .'a', 'b'"),
-        ({"a": B}, "'a' has 4 features, but 5 are expected"),
-        (VIEWS, "views .'view_0', 'view_1'., but the expected ones are .'a', 'b'"),
-    ],
+    ("X", "message"),
+    [({"a": A, "c": B}, "'c'"), ({"a": B}, "'a' has 4 features, but 5"), (VIEWS, "'a', 'b'")],
 )
-def test_views_are_known_by_name(named, X, says: str):
-    with pytest.raises(ValueError, match=says):
+def test_views_are_matched_by_name(named, X, message: str):
+    with pytest.raises(ValueError, match=message):
         named.predict(X)
 
 
@@ -182,13 +144,6 @@ def test_frames_with_other_columns_than_at_fit_are_refused():
     with pytest.raises(ValueError, match="View 'x' has the columns"):
         model.predict({"x": frame[list("cba")], "y": other})
     assert (model.predict({"x": frame, "y": other}) == model.labels_).all()
-
-
-def test_nothing_to_predict_is_refused():
-    x = np.random.default_rng(0).normal(size=(20, 2))
-    model = PROTOCOL(2, config=TINY, random_state=0).fit([x, x])
-    with pytest.raises(ValueError, match="0 samples"):
-        model.predict(as_views([x, x])[:0])
 
 
 def test_names_are_checked_before_the_training():

@@ -32,7 +32,7 @@ def test_an_epoch_is_a_partition_into_nearly_equal_batches(n: int, batch_size: i
     assert len(sizes) == -(-n // batch_size)
 
 
-def test_one_row_too_many_is_shared_out():
+def test_no_batch_is_tiny():
     assert [len(batch.rows) for batch in source(np.zeros((33, 1)), 32).shuffled(seeded())] == [17, 16]
 
 
@@ -43,11 +43,11 @@ def test_the_order_follows_the_generator():
 
 def test_rows_carry_their_scaled_values():
     views = as_views(with_gaps(VIEWS))
-    scalings = fit_scalers(views)
+    scalers = fit_scalers(views)
     for batch in source(views, 8).shuffled(seeded()):
         for v, x in enumerate(batch.views):
             assert x.dtype == torch.float32
-            np.testing.assert_array_equal(x, scaled_rows(views, v, batch.rows.numpy(), scalings[v]))
+            np.testing.assert_array_equal(x, scaled_rows(views, v, batch.rows.numpy(), scalers[v]))
 
 
 @pytest.mark.parametrize("n", [1, 5, BLOCK - 1, BLOCK, BLOCK + 1, 2 * BLOCK])
@@ -62,7 +62,7 @@ def test_complete_views_need_no_mask():
     assert all(batch.present is None for batch in source(VIEWS).shuffled(seeded()))
 
 
-def test_absent_rows_are_zero_and_marked():
+def test_missing_rows_are_zero_and_marked():
     views = as_views(with_gaps(VIEWS))
     assert not views.is_complete
     for batch in source(views, 8).shuffled(seeded()):
@@ -75,9 +75,9 @@ def test_absent_rows_are_zero_and_marked():
 
 def test_sparse_views_give_the_batches_of_dense_ones():
     views = as_views([np.round(x) for x in VIEWS])
-    scalings = fit_scalers(views)
+    scalers = fit_scalers(views)
     dense, thin = source(views, 8), source([csr_array(x) for x in views.arrays], 8)
-    thin.scalings = scalings  # the same to the last bit, however they were summed
+    thin.scalers = scalers  # the same to the last bit, however they were summed
     for a, b in zip(dense.shuffled(seeded()), thin.shuffled(seeded()), strict=True):
         assert torch.equal(a.rows, b.rows)
         assert all(torch.equal(x, y) for x, y in zip(a.views, b.views, strict=True))
@@ -88,9 +88,7 @@ def test_a_source_is_as_long_as_its_data():
 
 
 @given(st.integers(1, 40), st.integers(1, 50), st.integers(0, 3))
-def test_a_part_is_of_the_same_rows_for_the_same_seed_and_all_where_there_are_few(
-    n: int, most: int, seed: int
-):
+def test_a_subsample_depends_on_the_seed_alone_and_small_data_are_used_whole(n: int, most: int, seed: int):
     whole = source(np.arange(2.0 * n).reshape(n, 2))
     part, again = whole.subsample(most, (seed, 0)), whole.subsample(most, (seed, 0))
     assert len(part) == min(n, most)
@@ -113,7 +111,7 @@ def test_mapped_views_stay_on_the_disk_and_give_the_same_batches(tmp_path: Path)
 
 
 @pytest.mark.parametrize("size", [2, 3, 8])
-def test_some_samples_are_drawn_without_end(size: int):
+def test_a_cycle_passes_over_all_rows_again_and_again(size: int):
     rows = torch.tensor([1, 4, 9, 11, 13])
     batches = list(islice(source(VIEWS, size).cycle(rows, seeded()), 12))
     seen = torch.cat([batch.rows for batch in batches])
@@ -124,7 +122,7 @@ def test_some_samples_are_drawn_without_end(size: int):
 
 
 @pytest.mark.parametrize("most", [1, 5, 100])
-def test_some_samples_come_with_their_data(most: int):
+def test_a_sample_is_random_rows_with_their_data(most: int):
     data = source(VIEWS)
     rows, views = data.sample(most, seed=3)
     assert len(rows) == len(np.unique(rows)) == min(most, len(data))

@@ -6,7 +6,7 @@ from sklearn.metrics import accuracy_score
 from sklearn.model_selection import cross_val_predict
 from sklearn.neighbors import KNeighborsClassifier
 
-from protocol_mvc.data.digits import _fourier, _gradients, _profiles, load_digits_views
+from protocol_mvc.data.digits import _gradients, _profiles, load_digits_views
 
 VIEWS, LABELS = load_digits_views()
 IMAGES = VIEWS.to_dense(0, dtype=np.float64).reshape(-1, 8, 8)
@@ -24,10 +24,6 @@ def test_every_view_tells_the_digits_apart(v):
     x = VIEWS.to_dense(v)
     guess = cross_val_predict(KNeighborsClassifier(), x, LABELS, cv=3)
     assert accuracy_score(LABELS, guess) > 0.75
-
-
-def test_fourier_magnitudes_ignore_cyclic_shifts():
-    np.testing.assert_allclose(_fourier(np.roll(IMAGES, 3, axis=2)), _fourier(IMAGES), atol=1e-9)
 
 
 def test_gradients_ignore_brightness():

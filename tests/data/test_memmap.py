@@ -34,19 +34,17 @@ def test_nothing_stays_in_the_folder(tmp_path, monkeypatch):
     assert found.sum() == 2
 
 
-def test_a_disk_without_room_is_told(monkeypatch):
+def test_a_disk_that_is_too_small_raises_an_error(monkeypatch):
     monkeypatch.setattr(shutil, "disk_usage", lambda folder: SimpleNamespace(free=7))
-    with pytest.raises(DataError, match=r"'x' takes .* GiB, but .* has room for .* GiB: let TMPDIR name"):
+    with pytest.raises(DataError, match=r"'x' .* TMPDIR"):
         to_memmap("x", (1, 1), np.dtype(float), [])
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no full disk here")
-def test_a_disk_that_fills_up_is_told(monkeypatch):
+def test_a_disk_that_fills_up_raises_an_error(monkeypatch):
     with Path("/dev/full").open("wb", buffering=0) as full:
-        monkeypatch.setattr(tempfile, "TemporaryFile", lambda buffering: full)
-        with pytest.raises(
-            DataError, match=r"'x' could not be written to .* \(No space left .*\): let TMPDIR"
-        ):
+        monkeypatch.setattr(tempfile, "TemporaryFile", lambda: full)
+        with pytest.raises(DataError, match=r"'x' .*No space left.* TMPDIR"):
             to_memmap("x", (1, 1), np.dtype(float), [np.ones((1, 1))])
 
 

@@ -20,7 +20,7 @@ from tests.examples import TINY, TINY_PAPER, blobs, paired_blobs, tiny, with_gap
 
 from protocol_mvc import PROTOCOL, ProtocolConfig, as_views
 from protocol_mvc.data.batches import BLOCK
-from protocol_mvc.data.imbalance import class_counts
+from protocol_mvc.data.sampling import class_counts
 from protocol_mvc.evaluation.metrics import mean_recall
 from protocol_mvc.exceptions import DivergenceError, UnreliableClusterWarning
 from protocol_mvc.utils.config import update_config

@@ -35,7 +35,7 @@ def test_a_model_of_any_method_can_be_attacked(name: str):
     assert set(found.labels) <= {0, 1, 2}
     assert contrast(model, found.views) > contrast(model, scaled(model))
     for clean, moved in zip(scaled(model), found.views, strict=True):
-        unit = 1.0 if model.scalers_[0].box else clean.std(0)
+        unit = 1.0 if model.scalers_[0].bounds else clean.std(0)
         assert (np.abs(moved - clean) <= 0.3 * unit + 1e-5).all()
     assert all(torch.equal(x, before[key]) for key, x in model.module_.state_dict().items())
     assert np.array_equal(model.predict(VIEWS), model.labels_)

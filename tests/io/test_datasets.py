@@ -8,7 +8,7 @@ from scipy.sparse import csr_array
 from tests.io.mat_writers import WRITERS, write_v5
 
 from protocol_mvc.data.hashing import data_hash
-from protocol_mvc.data.imbalance import class_counts
+from protocol_mvc.data.sampling import class_counts
 from protocol_mvc.data.views import as_views
 from protocol_mvc.io import datasets
 from protocol_mvc.io.catalogue import DATASETS, Dataset

@@ -10,7 +10,7 @@ from tests.losses.known import QA, QB
 from torch.autograd import gradcheck
 from torch.nn import functional
 
-from protocol_mvc.data.imbalance import class_counts
+from protocol_mvc.data.sampling import class_counts
 from protocol_mvc.losses.clustering import kl_to_uniform, soft_cross_entropy
 
 seeds = st.integers(0, 2**32)

@@ -44,7 +44,7 @@ def test_update_replaces_nested_fields_and_whole_groups():
 
 @pytest.mark.parametrize("name", ["schedul__n_rounds", "schedule__n_round", "schedul"])
 def test_unknown_names_suggest_the_nearest(name: str):
-    with pytest.raises(ValueError, match="did you mean '(schedule|n_rounds)'"):
+    with pytest.raises(ValueError, match=r"did you mean '(schedule|n_rounds)'"):
         update_config(DEFAULT, {name: 1})
 
 

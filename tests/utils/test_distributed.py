@@ -22,7 +22,7 @@ from torch.multiprocessing.spawn import start_processes
 
 from protocol_mvc import MFLVC, PROTOCOL, as_views
 from protocol_mvc.data import checks, fit_scalers
-from protocol_mvc.data.statistics import profile
+from protocol_mvc.data.scaling import column_statistics
 from protocol_mvc.methods.base import map_batches
 from protocol_mvc.methods.protocol.algorithm import Protocol
 from protocol_mvc.nn.seeded import build
@@ -95,7 +95,7 @@ def profiles() -> list[Any]:
     """What is counted and compared of views, row by row, one of which has no fractions."""
     views = as_views(with_gaps([VIEWS[0], np.rint(VIEWS[1])]))
     with row_by_row():
-        found = [profile(views, v) for v in range(2)]
+        found = [column_statistics(views, v) for v in range(2)]
     return [[torch.from_numpy(x) if isinstance(x, np.ndarray) else x for x in each] for each in found]
 
 

@@ -14,8 +14,7 @@ from protocol_mvc.cli.data import Source, read_data
 from protocol_mvc.cli.output import Console, JsonDict, table
 from protocol_mvc.cli.settings import Settings, make_model
 from protocol_mvc.data.checks import is_mapped, is_sparse, row_slices
-from protocol_mvc.data.scaling import choose_kind, fit_scalers, scaled_rows
-from protocol_mvc.data.statistics import profile
+from protocol_mvc.data.scaling import choose_scaling, column_statistics, fit_scalers, scaled_rows
 from protocol_mvc.data.views import Views
 from protocol_mvc.partition.candidates import principal_components
 from protocol_mvc.partition.config import CandidateOptions
@@ -47,17 +46,17 @@ def describe_data(console: Console, source: Source, settings: Settings) -> JsonD
 
 def describe_view(views: Views, v: int) -> JsonDict:
     """Return size, value range, scaling and missing or duplicate rows of one view."""
-    array, stats = views.arrays[v], profile(views, v)
+    array, stats = views.arrays[v], column_statistics(views, v)
     keys = _row_hashes(views, v)[views.mask[:, v]]
     return {
         "name": views.names[v],
         "n_features": views.n_features[v],
         "dtype": str(array.dtype),
         "sparse": is_sparse(array),
-        "scaling": choose_kind(stats),
+        "scaling": choose_scaling(stats),
         "min": float(stats.low.min()),
         "max": float(stats.high.max()),
-        "zero_share": stats.zeros,
+        "zero_share": stats.zero_fraction,
         "n_constant_columns": int((stats.low == stats.high).sum()),
         "n_missing": len(views) - stats.n,
         "n_duplicates": len(keys) - len(np.unique(keys)),

@@ -1,9 +1,8 @@
-"""Multi-view data: the container `Views`, validation, scaling, batches."""
+"""Multi-view data: the container `Views`, validation, scaling and batches."""
 
 from protocol_mvc.data.digits import load_digits_views
 from protocol_mvc.data.hashing import data_hash
-from protocol_mvc.data.imbalance import class_counts, imbalanced_subset
-from protocol_mvc.data.missing import mask_views
+from protocol_mvc.data.sampling import class_counts, imbalanced_subset, mask_views
 from protocol_mvc.data.scaling import SCALINGS, Scaler, apply_scaler, fit_scalers, scaled_rows
 from protocol_mvc.data.views import Views, as_views
 

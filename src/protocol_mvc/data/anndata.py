@@ -1,103 +1,99 @@
-"""The views of a MuData or AnnData, which are known by name, so that neither package need be here."""
+"""Views of MuData and AnnData objects, recognised by class name so that neither package is required."""
 
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from protocol_mvc.data.alignment import align
 from protocol_mvc.data.checks import Bools, Matrix, as_matrix, is_frame
+from protocol_mvc.data.inputs import align
 
-Columns = tuple[tuple[str, ...] | None, ...]
+ColumnNames: TypeAlias = tuple[tuple[str, ...] | None, ...]
 
-KINDS = {("mudata", "MuData"), ("anndata", "AnnData")}
-DERIVED = ("X_umap", "X_tsne", "X_protocol_mvc")  # pictures and results, which are no views of the samples
+CLASSES = {("mudata", "MuData"), ("anndata", "AnnData")}
+DERIVED = ("X_umap", "X_tsne", "X_protocol_mvc")  # keys of plots and results, which are not views
 
 
 class _Part(NamedTuple):
-    """One view before it is aligned: the matrix, its row labels, and the names of its columns."""
-
     matrix: Any
     index: Any
     columns: tuple[str, ...] | None
 
 
 def is_annotated(x: object) -> bool:
-    """Tell whether `x` is a MuData or AnnData."""
-    return any((kind.__module__.partition(".")[0], kind.__name__) in KINDS for kind in type(x).__mro__)
+    """Return whether `x` is a MuData or AnnData."""
+    return any((kind.__module__.partition(".")[0], kind.__name__) in CLASSES for kind in type(x).__mro__)
 
 
-def align_annotated(x: Any, groups: Any = None) -> tuple[dict[str, Matrix], NDArray[Any], Bools, Columns]:
-    """Return the matrices of a MuData or AnnData with the order of its samples.
+def align_annotated(
+    x: Any, view_columns: Any = None
+) -> tuple[dict[str, Matrix], NDArray[Any], Bools, ColumnNames]:
+    """Return the views of a MuData or AnnData, with rows in the order of its samples.
 
     Args:
-        x: The object, or anything with the same `mod`, `obs_names`, `var_names`, `X` and `obsm`.
-        groups: Which matrices, a list or a dict by name: for a MuData the modality (its `X`) or
-            "modality:key" of its `obsm`; for an AnnData "X" or a key of `obsm`, with "obsm/" before it or
-            not. By default the `X` of every modality, or all matrices of numbers in `obsm`.
+        x: the object, or anything with the same `mod`, `obs_names`, `var_names`, `X` and `obsm`.
+        view_columns: keys of the matrices, as a list or a dict by view name. Of a MuData: a modality (its
+            `X`), or "modality:key" for its `obsm`. Of an AnnData: "X", or a key of `obsm`. By default the
+            `X` of every modality, or all numeric matrices in `obsm`.
 
     Returns:
-        The matrices by name, the sample ids, which sample has which view, and the names of the columns.
+        The matrices by name, the sample ids (n,), which sample has which view (n, V), and the column names.
 
     Raises:
-        ValueError: If there is no such matrix, or its rows do not fit the samples.
+        ValueError: If there is no such matrix, or its rows do not match the samples.
     """
-    whole = hasattr(x, "mod")
-    parts = (_of_modalities if whole else _of_table)(x, _wanted(groups))
+    is_mudata = hasattr(x, "mod")
+    parts = (_modality_parts if is_mudata else _obsm_parts)(x, _keys(view_columns))
     columns = tuple(part.columns for part in parts.values())
-    contents = {name: part.matrix for name, part in parts.items()}
-    if whole:
-        return *align(contents, {name: part.index for name, part in parts.items()}, x.obs_names), columns
-    matrices = {name: as_matrix(matrix, name) for name, matrix in contents.items()}
-    ids = x.obs_names.to_numpy()
-    return matrices, ids, np.ones((len(ids), len(matrices)), dtype=np.bool_), columns
+    matrices = {name: part.matrix for name, part in parts.items()}
+    if is_mudata:
+        return *align(matrices, {name: part.index for name, part in parts.items()}, x.obs_names), columns
+    sample_ids = x.obs_names.to_numpy()
+    present = np.ones((len(sample_ids), len(matrices)), dtype=np.bool_)
+    return {name: as_matrix(matrix, name) for name, matrix in matrices.items()}, sample_ids, present, columns
 
 
-def _wanted(groups: Any) -> dict[str, str] | None:
-    """Return keys by the name of their view."""
-    if groups is None:
+def _keys(view_columns: Any) -> dict[str, str] | None:
+    """Return the keys of the matrices by view name."""
+    if view_columns is None:
         return None
-    if not isinstance(groups, Mapping):
-        if isinstance(groups, str) or not isinstance(groups, Iterable):
-            groups = [groups]
-        groups = {str(key).removeprefix("obsm/"): key for key in groups}
-    if not groups:
-        raise ValueError("The list of views is empty: name at least one, or leave it out.")
-    for name, key in groups.items():
+    if not isinstance(view_columns, Mapping):
+        if isinstance(view_columns, str) or not isinstance(view_columns, Iterable):
+            view_columns = [view_columns]
+        view_columns = {str(key).removeprefix("obsm/"): key for key in view_columns}
+    if not view_columns:
+        raise ValueError("view_columns is empty: name at least one view, or leave it out.")
+    for name, key in view_columns.items():
         if not isinstance(key, str):
             raise ValueError(
-                f"View {name!r} is asked for by {key!r}: name the views of a MuData or AnnData by keys such "
-                "as 'X', 'X_pca' or 'rna:X_pca'."
+                f"The key of view {name!r} is {key!r}: use keys such as 'X', 'X_pca' or 'rna:X_pca'."
             )
-    return {str(name): key for name, key in groups.items()}
+    return {str(name): key for name, key in view_columns.items()}
 
 
-def _of_modalities(x: Any, wanted: dict[str, str] | None) -> dict[str, _Part]:
+def _modality_parts(x: Any, keys: dict[str, str] | None) -> dict[str, _Part]:
     if getattr(x, "axis", 0) == 1:
-        raise ValueError(
-            "The modalities of this MuData share features, not samples (axis=1): give views of the same "
-            "samples."
-        )
+        raise ValueError("The modalities of this MuData share features (axis=1): views must share samples.")
     names = list(x.mod)
     parts = {}
-    for name, key in ({name: name for name in names} if wanted is None else wanted).items():
+    for name, key in ({name: name for name in names} if keys is None else keys).items():
         modality, _, inner = (key, "", "X") if key in names else key.partition(":")
         if modality not in names:
-            raise ValueError(f"There is no modality {modality!r}, only {names}: choose views among these.")
+            raise ValueError(f"There is no modality {modality!r}, only {names}.")
         parts[name] = _part(x.mod[modality], inner, f"modality {modality!r}")
     return parts
 
 
-def _of_table(x: Any, wanted: dict[str, str] | None) -> dict[str, _Part]:
-    if wanted is not None:
-        return {name: _part(x, key, "the AnnData") for name, key in wanted.items()}
+def _obsm_parts(x: Any, keys: dict[str, str] | None) -> dict[str, _Part]:
+    if keys is not None:
+        return {name: _part(x, key, "the AnnData") for name, key in keys.items()}
     found = {key: _part(x, key, "the AnnData") for key in x.obsm if not key.startswith(DERIVED)}
     parts = {key: part for key, part in found.items() if _is_numeric(part.matrix)}
     if len(parts) < 2:
         raise ValueError(
-            f"The AnnData has {list(parts) or 'nothing'} among its obsm that may be a view, and one view is "
-            "not enough to choose without being told: name the views, such as view_columns=['X', 'X_pca']."
+            f"The obsm of the AnnData has {list(parts) or 'no matrix'} to use as views: name at least two "
+            "views, such as view_columns=['X', 'X_pca']."
         )
     return parts
 
@@ -105,19 +101,17 @@ def _of_table(x: Any, wanted: dict[str, str] | None) -> dict[str, _Part]:
 def _part(x: Any, key: str, where: str) -> _Part:
     if key == "X":
         if (matrix := getattr(x, "X", None)) is None:
-            raise ValueError(
-                f"There is no X in {where}: name a view among its obsm, which has {list(x.obsm)}."
-            )
-        return _Part(_loaded(matrix), x.obs_names, tuple(map(str, x.var_names)))
-    inner = key.removeprefix("obsm/")
-    if inner not in x.obsm:
-        raise ValueError(f"There is no {inner!r} in {where}: choose 'X' or one of its obsm, {list(x.obsm)}.")
-    matrix = _loaded(x.obsm[inner])
+            raise ValueError(f"There is no X in {where}, only the obsm {list(x.obsm)}.")
+        return _Part(_in_memory(matrix), x.obs_names, tuple(map(str, x.var_names)))
+    key = key.removeprefix("obsm/")
+    if key not in x.obsm:
+        raise ValueError(f"There is no {key!r} in {where}: choose 'X' or one of its obsm {list(x.obsm)}.")
+    matrix = _in_memory(x.obsm[key])
     return _Part(matrix, x.obs_names, tuple(map(str, matrix.columns)) if is_frame(matrix) else None)
 
 
-def _loaded(matrix: Any) -> Any:
-    """Return a matrix in memory; a sparse one of an object that stays in its file must be fetched."""
+def _in_memory(matrix: Any) -> Any:
+    """Read a sparse matrix of a backed object into memory."""
     return matrix.to_memory() if hasattr(matrix, "to_memory") else matrix
 
 

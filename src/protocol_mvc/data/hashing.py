@@ -4,23 +4,20 @@ import hashlib
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from protocol_mvc.data.checks import is_sparse, row_slices
 from protocol_mvc.data.views import Views
 
 
 def data_hash(views: Views) -> str:
-    """Return a sha256 over values, dtypes, shapes and missing rows of all views, to name data in records."""
+    """Return a sha256 of the values, dtypes, shapes and missing rows of all views."""
     digest = hashlib.sha256()
     for array in views.arrays:
         digest.update(f"{array.dtype.str}{array.shape}".encode())
         for rows in row_slices(array):
-            for part in _parts(array[rows]):
+            block: Any = array[rows]
+            parts = (block.indptr, block.indices, block.data) if is_sparse(block) else (block,)
+            for part in parts:
                 digest.update(np.ascontiguousarray(part).data)
     digest.update(np.packbits(views.mask).data)
     return digest.hexdigest()
-
-
-def _parts(block: Any) -> tuple[NDArray[Any], ...]:
-    return (block.indptr, block.indices, block.data) if is_sparse(block) else (block,)

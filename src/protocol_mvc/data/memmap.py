@@ -1,4 +1,4 @@
-"""Matrices too large for memory go through a temporary file, and are mapped from there."""
+"""Memory-mapped matrices: data too large for memory go to a temporary file."""
 
 import shutil
 import tempfile
@@ -16,57 +16,59 @@ LARGE = 2**28  # bytes; smaller matrices are read into memory
 
 
 def is_large(shape: tuple[int, ...], dtype: np.dtype[Any]) -> bool:
-    """Tell whether a matrix of numbers is better mapped than read."""
+    """Return whether a numeric matrix should be memory-mapped instead of read."""
     return len(shape) == 2 and dtype.kind in "buif" and prod(shape) * dtype.itemsize > LARGE
 
 
 def to_memmap(
     name: str, shape: tuple[int, ...], dtype: np.dtype[Any], blocks: Iterable[NDArray[Any]]
 ) -> NDArray[Any]:
-    """Return a matrix given in blocks of rows, as the map of a temporary file that has no name.
+    """Write blocks of rows to an unnamed temporary file, and return the file as a read-only memory map.
+
+    Args:
+        name: name of the matrix, for error messages.
+        shape: shape of the whole matrix.
+        dtype: type of its values.
+        blocks: consecutive blocks of rows.
 
     Raises:
-        Refusal: If the disk has no room for it.
+        DataError: If the disk is too small or cannot be written.
     """
     n_bytes, folder = prod(shape) * dtype.itemsize, tempfile.gettempdir()
     free = shutil.disk_usage(folder).free
     if n_bytes > free:
         raise DataError(
-            f"{name!r} takes {n_bytes / 2**30:.3g} GiB, but {folder} has room for {free / 2**30:.3g} GiB: "
-            "let TMPDIR name a larger disk."
+            f"{name!r} takes {n_bytes / 2**30:.3g} GiB, but {folder} has {free / 2**30:.3g} GiB free: set "
+            "TMPDIR to a larger disk."
         )
-    with tempfile.TemporaryFile(buffering=0) as file:
-        for block in blocks:
-            _write(file, np.ascontiguousarray(block, dtype).tobytes(), name)
-        return np.memmap(file, dtype, "r", shape=shape)
-
-
-def _write(file: Any, data: bytes, name: str) -> None:
-    rest = memoryview(data)
     try:
-        while rest:
-            rest = rest[file.write(rest) :]
+        with tempfile.TemporaryFile() as file:
+            for block in blocks:
+                file.write(np.ascontiguousarray(block, dtype).data)
+            file.flush()
+            return np.memmap(file, dtype, "r", shape=shape)
     except OSError as error:
-        folder = tempfile.gettempdir()
+        if error.errno is None:  # an error of the library that reads the blocks
+            raise
         raise DataError(
-            f"{name!r} could not be written to {folder} ({error.strerror}): let TMPDIR name another disk."
+            f"{name!r} cannot be written to {folder} ({error.strerror}): set TMPDIR to another disk."
         ) from error
 
 
 def take_rows(
     name: str, matrix: Matrix, rows: NDArray[np.intp], dtype: np.dtype[Any] | None = None
 ) -> Matrix:
-    """Return the rows of a matrix by their numbers, NaN for -1; a large part of a map is a map again."""
+    """Return rows of a matrix by position (-1: NaN); a large part of a memory map is mapped again."""
     dtype = matrix.dtype if dtype is None else dtype
     shape = (len(rows), matrix.shape[1])
     if is_mapped(matrix) and is_large(shape, dtype):
         slices = row_slices(matrix, len(rows))
-        return to_memmap(name, shape, dtype, (_taken(matrix, rows[part], dtype) for part in slices))
-    return _taken(matrix, rows, dtype)
+        return to_memmap(name, shape, dtype, (_take(matrix, rows[part], dtype) for part in slices))
+    return _take(matrix, rows, dtype)
 
 
-def _taken(matrix: Any, rows: NDArray[np.intp], dtype: np.dtype[Any]) -> NDArray[Any]:
-    found: Any = matrix[rows].astype(dtype, copy=False)
+def _take(matrix: Any, rows: NDArray[np.intp], dtype: np.dtype[Any]) -> NDArray[Any]:
+    taken: Any = matrix[rows].astype(dtype, copy=False)
     if (rows < 0).any():
-        found[rows < 0] = np.nan
-    return found  # type: ignore[no-any-return]
+        taken[rows < 0] = np.nan
+    return taken  # type: ignore[no-any-return]

@@ -1,192 +1,264 @@
-"""Scale each view by numbers learned from it once, so that no view or column rules by its unit alone."""
+"""Scale each view with numbers learned from it, so that no view or column dominates by its unit.
+
+Statistics are computed in float64, a few rows at a time, over present rows only. With several processes each
+reads a part of the rows, and all get the same numbers.
+"""
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple, TypeAlias
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
+import torch
 from numpy.typing import ArrayLike, NDArray
 
-from protocol_mvc.data.checks import drop_cached_pages
-from protocol_mvc.data.statistics import Floats, Profile, column_moments, column_sum, profile
+from protocol_mvc.data.checks import drop_cached_pages, is_sparse, row_slices
 from protocol_mvc.data.views import Rows, Views
 from protocol_mvc.exceptions import ConstantViewWarning
+from protocol_mvc.utils import distributed
 from protocol_mvc.utils.text import short_repr
 
+Floats: TypeAlias = NDArray[np.float64]
 ScalingSpec: TypeAlias = str | Sequence[str] | Mapping[str, str]
 
-LIMIT = 1e6  # scaled values beyond this can only come from unseen extremes, which must not overflow later
-SMALLEST = 1e-290  # spreads below have no finite inverse worth the name
-RELATIVE_SMALLEST = 10 * np.finfo(np.float64).eps  # a spread below this part of the values is rounding noise
+MAX_SCALED = 1e6  # larger scaled values come from extremes that the fit has not seen
+MIN_RELATIVE_STD = 10 * np.finfo(np.float64).eps  # a smaller standard deviation is rounding noise
 
 
 class Scaler(NamedTuple):
-    """`(x - shift) * factor` for each column, followed by unit rows if the kind is "l2" or "tfidf"."""
+    """`(x - shift) * factor` per column; "l2" and "tfidf" then scale every row to unit length."""
 
     kind: str
-    shift: Floats
-    factor: Floats
+    shift: Floats  # (D_v,)
+    factor: Floats  # (D_v,)
 
     @property
-    def box(self) -> tuple[float, float] | None:
-        """Least and largest value of the view that it was learned from, if the kind tells."""
+    def bounds(self) -> tuple[float, float] | None:
+        """Smallest and largest scaled value of the training data, if the kind determines them."""
         return (0.0, 1.0) if self.kind in ("minmax", "range") else None
 
 
-def fit_scalers(views: Views, spec: ScalingSpec = "auto") -> tuple[Scaler, ...]:
-    """Return the scaling of every view.
+class ColumnStatistics(NamedTuple):
+    """Statistics of one view, from one pass over its present rows.
+
+    Attributes:
+        n: number of present rows.
+        low: smallest value of each column (D_v,).
+        high: largest value of each column (D_v,).
+        zero_fraction: fraction of cells that are zero.
+        small_fraction: fraction of the other cells that are at most 2.
+        integral: whether all values are integers.
+    """
+
+    n: int
+    low: Floats
+    high: Floats
+    zero_fraction: float
+    small_fraction: float
+    integral: bool
+
+    @property
+    def constant(self) -> NDArray[np.bool_]:
+        """Columns with one value only (D_v,)."""
+        return np.equal(self.low, self.high)
+
+    @property
+    def peak(self) -> Floats:
+        """Largest magnitude of each column, or 1 if it is 0 (D_v,)."""
+        peak = np.maximum(np.abs(self.low), np.abs(self.high))
+        return np.where(peak > 0, peak, 1.0)
+
+
+def fit_scalers(views: Views, scaling: ScalingSpec = "auto") -> tuple[Scaler, ...]:
+    """Fit one scaler per view.
 
     Args:
-        views: The data to learn from.
-        spec: One kind for all views, a kind per view, or kinds by view name (other views: "auto").
+        views: the training data.
+        scaling: one kind for all views, a list with one kind per view, or a dict of kinds by view name (the
+            other views get "auto"). See `fit_scaler` for the kinds.
 
     Raises:
         ValueError: If a kind or a view name is unknown, or the number of kinds is not that of views.
     """
-    return tuple(fit_scaler(views, v, kind) for v, kind in enumerate(_kinds(views, spec)))
+    return tuple(fit_scaler(views, v, kind) for v, kind in enumerate(_kinds(views, scaling)))
 
 
-def _kinds(views: Views, spec: ScalingSpec) -> list[str]:
-    if isinstance(spec, str):
-        return [spec] * views.n_views
-    if isinstance(spec, Mapping):
-        spec = {str(name): kind for name, kind in spec.items()}
-        unknown = sorted(set(spec) - set(views.names))
+def _kinds(views: Views, scaling: ScalingSpec) -> list[str]:
+    if isinstance(scaling, str):
+        return [scaling] * views.n_views
+    if isinstance(scaling, Mapping):
+        scaling = {str(name): kind for name, kind in scaling.items()}
+        unknown = sorted(set(scaling) - set(views.names))
         if unknown:
-            raise ValueError(f"Scaling names view {unknown[0]!r}, but the views are {list(views.names)}.")
-        return [spec.get(name, "auto") for name in views.names]
+            raise ValueError(f"scaling names the view {unknown[0]!r}, but the views are {list(views.names)}.")
+        return [scaling.get(name, "auto") for name in views.names]
     try:
-        kinds = list(spec)
+        kinds = list(scaling)
     except TypeError:
         raise ValueError(
-            f"Scaling is {short_repr(spec)}: name one of {SCALINGS}, or list or map one per view."
+            f"scaling is {short_repr(scaling)}: use one of {SCALINGS}, or a list or dict of these."
         ) from None
     if len(kinds) != views.n_views:
-        raise ValueError(f"Scaling lists {len(kinds)} kinds for {views.n_views} views: give one per view.")
+        raise ValueError(f"scaling has {len(kinds)} kinds for {views.n_views} views: give one per view.")
     return kinds
 
 
 def fit_scaler(views: Views, v: int, kind: str = "auto") -> Scaler:
-    """Learn the scaling of view `v`; the result carries the kind that "auto" stands for.
+    """Fit the scaler of view `v`.
 
-    "minmax" and "standard" treat every column by itself, "range" brings the whole view to [0, 1] by one
-    factor, "l2" makes every row a unit vector, "tfidf" weighs columns by rarity before that, "none" keeps
-    the values.
+    Args:
+        views: the training data.
+        v: position of the view.
+        kind: "minmax" (each column to [0, 1]), "standard" (each column to mean 0 and variance 1), "range"
+            (the whole view to [0, 1] by one factor), "l2" (rows of unit length), "tfidf" (columns weighted
+            by inverse document frequency, then "l2"), "none", or "auto", see `choose_scaling`.
 
     Raises:
-        ValueError: If the kind is unknown, or "tfidf" meets negative values.
+        ValueError: If the kind is unknown, or "tfidf" is used for negative values.
     """
     if not isinstance(kind, str) or kind not in SCALINGS:
         raise ValueError(
             f"Unknown scaling {short_repr(kind)} for view {views.names[v]!r}: use one of {SCALINGS}."
         )
-    stats = profile(views, v)
-    if bool((stats.low == stats.high).all()):
+    stats = column_statistics(views, v)
+    if bool(stats.constant.all()):
         warnings.warn(
-            f"View {views.names[v]!r} is the same in all samples, so it tells nothing: leave it out.",
+            f"View {views.names[v]!r} is the same in all samples, so it does not help: leave it out.",
             ConstantViewWarning,
             stacklevel=2,
         )
-    if kind == "auto":
-        kind = choose_kind(stats)
+    kind = choose_scaling(stats) if kind == "auto" else kind
     return Scaler(kind, *_FITTERS[kind](views, v, stats))
 
 
-def choose_kind(stats: Profile) -> str:
-    """Return the kind of scaling that suits values with this profile.
+def choose_scaling(stats: ColumnStatistics) -> str:
+    """Return the kind of scaling for a view with these statistics.
 
-    Term counts (whole, mostly 0, then mostly 1 or 2) get "tfidf"; columns in one unit that count from zero,
-    such as pixels or 0/1 flags, keep their proportions under "range"; other sparse non-negative values, such
-    as finished TF-IDF, get "l2"; columns in units of their own, and all that do not start at zero, get
-    "standard": embeddings lie around their mean, and measured from their lowest value all would look alike.
+    Term counts (integers, mostly 0, otherwise mostly 1 or 2) get "tfidf". Columns with one unit and origin,
+    such as pixels, keep their proportions by "range". Other sparse non-negative values, such as TF-IDF
+    features, get "l2". Everything else gets "standard", embeddings among them: measured from their smallest
+    value, the rows of an embedding would all be similar.
     """
-    sparse = stats.zeros >= 0.9 and len(stats.low) >= 100 and stats.low.min() >= 0
-    if sparse and stats.integral and stats.high.max() > 1 and stats.small >= 0.5:
+    low, high = stats.low.min(), stats.high.max()
+    sparse = stats.zero_fraction >= 0.9 and len(stats.low) >= 100 and low >= 0
+    if sparse and stats.integral and high > 1 and stats.small_fraction >= 0.5:
         return "tfidf"
-    lowest = stats.low.min()
-    if 0 <= lowest <= _half_spans(lowest, stats.high.max()) and _shares_unit(stats):
+    spans = (stats.high - stats.low)[~stats.constant]
+    one_unit = len(spans) > 0 and bool(np.quantile(spans, 0.1) >= 0.2 * (high - low))
+    if 0 <= low <= (high - low) / 2 and one_unit:
         return "range"
     return "l2" if sparse else "standard"
 
 
-def _shares_unit(stats: Profile) -> bool:
-    """Tell whether nine in ten varying columns span at least a fifth of the range of the whole view."""
-    spans = _half_spans(stats.low, stats.high)
-    spans = spans[spans > 0]
-    return len(spans) > 0 and bool(
-        np.quantile(spans, 0.1) >= 0.2 * _half_spans(stats.low.min(), stats.high.max())
-    )
+def column_statistics(views: Views, v: int) -> ColumnStatistics:
+    """Return the statistics of view `v`."""
+    width = views.n_features[v]
+    low, high = np.full(width, np.inf), np.full(width, -np.inf)
+    n = n_nonzero = n_small = 0
+    integral = True
+    for block in _present_blocks(views, v):
+        values = block.data if is_sparse(block) else block
+        n += block.shape[0]
+        n_nonzero += int(np.count_nonzero(values))
+        n_small += int(np.count_nonzero((values != 0) & (values <= 2)))
+        integral = integral and bool((values == np.rint(values)).all())
+        low = np.minimum(low, _flatten(block.min(axis=0)))
+        high = np.maximum(high, _flatten(block.max(axis=0)))
+    counts = distributed.all_reduce_sum(torch.tensor([n, n_nonzero, n_small, not integral]))
+    n, n_nonzero, n_small, n_fractional = counts.tolist()
+    low = -distributed.all_reduce_max(torch.from_numpy(-low)).numpy()
+    high = distributed.all_reduce_max(torch.from_numpy(high)).numpy()
+    if n == 0:
+        low, high = np.zeros(width), np.zeros(width)
+    zero_fraction, small_fraction = 1 - n_nonzero / max(n * width, 1), n_small / max(n_nonzero, 1)
+    return ColumnStatistics(n, low, high, zero_fraction, small_fraction, not n_fractional)
 
 
-def _half_spans(low: ArrayLike, high: ArrayLike) -> Floats:
-    # Half, because the full distance between two finite numbers may be infinite.
-    return np.asarray(high, dtype=np.float64) / 2 - np.asarray(low, dtype=np.float64) / 2
+def column_sum(views: Views, v: int, function: Callable[[Any, Any], Any]) -> Floats:
+    """Return the sum of ``function(values, columns)`` over the present rows of each column (D_v,)."""
+    total = np.zeros(views.n_features[v])
+    for block in _present_blocks(views, v):
+        if is_sparse(block):
+            stored = np.bincount(block.indices, minlength=len(total))
+            total += np.bincount(block.indices, function(block.data, block.indices), len(total))
+            total += (block.shape[0] - stored) * function(np.zeros(len(total)), slice(None))
+        else:
+            total += function(block, slice(None)).sum(axis=0)
+    return distributed.all_reduce_sum(torch.from_numpy(total)).numpy()
 
 
-def _factors(half: Floats, stats: Profile) -> Floats:
-    """Return the inverse of twice `half`, and 1 for constant columns."""
-    return np.where(stats.low == stats.high, 1.0, 0.5 / np.maximum(half, SMALLEST))
+def _present_blocks(views: Views, v: int) -> Iterator[Any]:
+    """Yield the present rows of a view in float64; each process gets every `world_size`-th block."""
+    array: Any = views.arrays[v]
+    present = views.mask[:, v]
+    for rows in islice(row_slices(array), distributed.rank(), None, distributed.world_size()):
+        if present[rows].any():
+            yield array[rows][present[rows]].astype(np.float64)
 
 
-def _fit_standard(views: Views, v: int, stats: Profile) -> tuple[Floats, Floats]:
-    mean, deviation = column_moments(views, v, stats)
-    half = np.maximum(deviation, RELATIVE_SMALLEST) * (stats.peak / 2)
-    # The computed mean of a constant is off by rounding; its value is not.
-    shift = np.where(stats.low == stats.high, stats.low, mean * stats.peak)
-    return shift, _factors(half, stats)
+def _flatten(row: Any) -> Floats:
+    return np.asarray(row.toarray() if is_sparse(row) else row).ravel()
 
 
-def _fit_minmax(views: Views, v: int, stats: Profile) -> tuple[Floats, Floats]:
-    return stats.low, _factors(_half_spans(stats.low, stats.high), stats)
+def _inverse(spans: Floats, stats: ColumnStatistics) -> Floats:
+    """Return 1 / spans, and 1 for constant columns."""
+    return 1.0 / np.where(stats.constant, 1.0, spans)
 
 
-def _fit_range(views: Views, v: int, stats: Profile) -> tuple[Floats, Floats]:
-    low = stats.low.min()
-    half = _half_spans(low, stats.high.max())
-    factor = 0.5 / np.maximum(half, SMALLEST) if half > 0 else 1.0
-    # A constant column says nothing, so it may as well be 0 as under the other kinds.
-    return np.where(stats.low == stats.high, stats.low, low), np.full(len(stats.low), factor)
+def _fit_standard(views: Views, v: int, stats: ColumnStatistics) -> tuple[Floats, Floats]:
+    peak, n = stats.peak, max(stats.n, 1)  # moments are computed in units of the peak
+    mean = column_sum(views, v, lambda x, columns: x / peak[columns]) / n
+    variance = column_sum(views, v, lambda x, columns: (x / peak[columns] - mean[columns]) ** 2) / n
+    # The computed mean of a constant column has rounding errors; its value has none.
+    shift = np.where(stats.constant, stats.low, mean * peak)
+    return shift, _inverse(np.maximum(np.sqrt(variance), MIN_RELATIVE_STD) * peak, stats)
 
 
-def _fit_tfidf(views: Views, v: int, stats: Profile) -> tuple[Floats, Floats]:
+def _fit_minmax(views: Views, v: int, stats: ColumnStatistics) -> tuple[Floats, Floats]:
+    return stats.low, _inverse(stats.high - stats.low, stats)
+
+
+def _fit_range(views: Views, v: int, stats: ColumnStatistics) -> tuple[Floats, Floats]:
+    low, high = stats.low.min(), stats.high.max()
+    factor = 1.0 / (high - low) if high > low else 1.0
+    # Constant columns become 0, as with the other kinds.
+    return np.where(stats.constant, stats.low, low), np.full(len(stats.low), factor)
+
+
+def _fit_tfidf(views: Views, v: int, stats: ColumnStatistics) -> tuple[Floats, Floats]:
     if stats.low.min() < 0:
         raise ValueError(
-            f"View {views.names[v]!r} holds the negative value {stats.low.min()}, so scaling='tfidf' has no "
-            "meaning for it: choose another scaling."
+            f"View {views.names[v]!r} has the negative value {stats.low.min()}, so it cannot be scaled by "
+            "'tfidf': choose another scaling."
         )
-    holders = column_sum(views, v, lambda x, _: (x > 0).astype(np.float64))
-    return np.zeros(len(holders)), np.log((1 + stats.n) / (1 + holders)) + 1
+    document_frequency = column_sum(views, v, lambda x, _: (x > 0).astype(np.float64))
+    return np.zeros(len(stats.low)), np.log((1 + stats.n) / (1 + document_frequency)) + 1
 
 
-def _fit_nothing(views: Views, v: int, stats: Profile) -> tuple[Floats, Floats]:
+def _fit_identity(views: Views, v: int, stats: ColumnStatistics) -> tuple[Floats, Floats]:
     return np.zeros(len(stats.low)), np.ones(len(stats.low))
 
 
-_FITTERS: dict[str, Callable[[Views, int, Profile], tuple[Floats, Floats]]] = {
+_FITTERS: dict[str, Callable[[Views, int, ColumnStatistics], tuple[Floats, Floats]]] = {
     "minmax": _fit_minmax,
     "range": _fit_range,
     "standard": _fit_standard,
-    "l2": _fit_nothing,
+    "l2": _fit_identity,
     "tfidf": _fit_tfidf,
-    "none": _fit_nothing,
+    "none": _fit_identity,
 }
 SCALINGS = ("auto", *_FITTERS)
 
 
-def apply_scaler(scaling: Scaler, rows: ArrayLike) -> NDArray[np.float32]:
-    """Return dense rows, of training or new data, scaled; always finite.
-
-    Missing rows are not known here: use `scaled_rows` where there may be any.
-    """
+def apply_scaler(scaler: Scaler, rows: ArrayLike) -> NDArray[np.float32]:
+    """Return dense rows (n, D_v) scaled; use `scaled_rows` where rows may be missing."""
     x = np.asarray(rows, dtype=np.float64)
-    if scaling.kind in ("l2", "tfidf"):
-        # Unit maximum first: squares of huge or tiny entries would leave the range of float64.
-        return _unit_rows(_unit_rows(x, np.inf) * scaling.factor, 2).astype(np.float32)
-    limit = np.finfo(np.float32).max if scaling.kind == "none" else LIMIT
-    with np.errstate(over="ignore"):
-        out = x / 2
-        out -= scaling.shift / 2  # in place: new arrays of this size take longer than the arithmetic
-        out *= 2 * scaling.factor
+    if scaler.kind in ("l2", "tfidf"):
+        return _unit_rows(_unit_rows(x, np.inf) * scaler.factor, 2).astype(np.float32)
+    limit = np.finfo(np.float32).max if scaler.kind == "none" else MAX_SCALED
+    out = x - scaler.shift
+    out *= scaler.factor
     return np.clip(out, -limit, limit, out=out).astype(np.float32)
 
 
@@ -195,12 +267,9 @@ def _unit_rows(x: Floats, order: float) -> Floats:
     return x / np.where(norms > 0, norms, 1.0)
 
 
-def scaled_rows(views: Views, v: int, rows: Rows, scaling: Scaler) -> NDArray[np.float32]:
-    """Return some rows of view `v`, dense and scaled, with missing rows 0.
-
-    Unlike `apply_scaling(scaling, views.to_dense(v, rows))`, this loses no digits to float32 before the shift.
-    """
-    out = apply_scaler(scaling, views.to_dense(v, rows, np.float64))
+def scaled_rows(views: Views, v: int, rows: Rows, scaler: Scaler) -> NDArray[np.float32]:
+    """Return some rows of view `v`, dense and scaled (n, D_v), with zeros in missing rows."""
+    out = apply_scaler(scaler, views.to_dense(v, rows, np.float64))
     out[~views.mask[:, v][rows]] = 0
     drop_cached_pages(views.arrays[v])
     return out

@@ -121,7 +121,7 @@ class MultiViewClusterer(TransformerMixin, ClusterMixin, BaseEstimator):
         validate_data(self, table, reset=True, skip_check_array=True)
         self.module_ = module.eval().requires_grad_(False)
         self._config, self.seed_, self.data_hash_ = self._resolved_config(), generator.initial_seed(), digest
-        self.scalers_, self.view_names_in_, self._dims = source.scalings, views.names, views.n_features
+        self.scalers_, self.view_names_in_, self._dims = source.scalers, views.names, views.n_features
         self._columns = dict(zip(views.names, views.columns, strict=False))
         self.sample_ids_ = views.sample_ids
         inferred = infer_all(self.module_, source, features=len(views) <= MAX_EMBEDDED)

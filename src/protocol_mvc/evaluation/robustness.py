@@ -54,7 +54,7 @@ def pgd_attack(
             "an attack drives views apart, so it needs at least two and a size > 0, "
             f"got {source.views.n_views} views and epsilon = {eps}"
         )
-    method, boxes = model.module_, [scaling.box if clip else None for scaling in model.scalers_]
+    method, boxes = model.module_, [scaling.bounds if clip else None for scaling in model.scalers_]
     climbed = lambda x: mutual_contrast(method.network.encode(x).h, temperature=TEMPERATURE)
     size: dict[str, Any] = {"eps": eps, "step_size": step_size, "n_steps": n_steps}
     found = [np.empty((len(source), dim), np.float32) for dim in source.views.n_features]

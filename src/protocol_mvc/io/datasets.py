@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from protocol_mvc.data.digits import load_digits_views
-from protocol_mvc.data.imbalance import imbalanced_subset
+from protocol_mvc.data.sampling import imbalanced_subset
 from protocol_mvc.data.views import Views, as_views
 from protocol_mvc.io.catalogue import DATASETS, Dataset
 from protocol_mvc.io.matlab import read_mat

@@ -40,8 +40,8 @@ class Ardmvc(ContrastiveDdcMethod):
     scaling: ClassVar[str] = "range"  # as published; attacked views then stay in [0, 1]
 
     def run(self) -> list[Stage]:
-        """Return the stage; the context of its steps is the generator and the box of each view."""
-        context = lambda source, generator, progress, start: (generator, [s.box for s in source.scalings])
+        """Return the stage; the context of its steps is the generator and the bounds of each view."""
+        context = lambda source, generator, progress, start: (generator, [s.bounds for s in source.scalers])
         return [stage._replace(step=self.robust_step, on_epoch_start=context) for stage in super().run()]
 
     def robust_step(

@@ -60,8 +60,8 @@ def update_config(config: C, changes: Mapping[str, Any]) -> C:
 
     Args:
         config: the config.
-        changes: new values by name; ``group__field`` names a field of a nested group. Changes of a whole group
-            are applied before those of its fields.
+        changes: new values by name; ``group__field`` names a field of a nested group. Changes of a whole
+            group are applied before those of its fields.
 
     Raises:
         ValueError: If a name is unknown or a value is invalid.

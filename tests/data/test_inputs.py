@@ -1,14 +1,61 @@
-"""Frames are matched by index."""
+"""Columns of one table become views; rows of data frames are matched by index."""
 
 import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.sparse import csr_array
 
-from protocol_mvc.data.alignment import align_frames
 from protocol_mvc.data.checks import is_sparse
+from protocol_mvc.data.inputs import align_frames, split_columns
 from protocol_mvc.data.views import as_views
+
+X = np.arange(15.0).reshape(3, 5)
+
+
+@pytest.mark.parametrize("make", [np.asarray, csr_array, lambda x: pd.DataFrame(x, columns=list("abcde"))])
+@pytest.mark.parametrize(
+    ("columns", "positions"),
+    [((1, 3), [1, 2]), ([1, 3], [1, 3]), ([4, 0], [4, 0]), (slice(None, 2), [0, 1]), (np.array([2]), [2])],
+)
+def test_columns_are_selected(make, columns, positions):
+    part = split_columns(make(X), [columns])["view_0"]
+    dense = part.toarray() if hasattr(part, "toarray") else np.asarray(part)
+    np.testing.assert_array_equal(dense, X[:, positions])
+
+
+def test_frames_are_split_by_name():
+    frame = pd.DataFrame(X, columns=list("abcde"))
+    parts = split_columns(frame, {"left": ["a", "c"], "right": ("b", "e")})
+    assert [list(part.columns) for part in parts.values()] == [["a", "c"], ["b", "e"]]
+
+
+@pytest.mark.parametrize("group", [(1, 4), [1, 2, 3]])
+def test_neighbouring_columns_share_memory(group):
+    assert np.shares_memory(split_columns(X, [group])["view_0"], X)
+
+
+@pytest.mark.parametrize(
+    ("view_columns", "message"),
+    [
+        ([], "empty"),
+        ([(0, 2), (2, 6)], "'view_1' .* column 5, but X has 5"),
+        ({"a": [-1]}, "'a' .* -1"),
+        ({"a": ["p"]}, "'a' .* 'p'"),
+        ({"a": []}, "'a' has no columns"),
+        ({"a": (3, 3)}, "'a' has no columns"),
+        ({"a": 3}, "'a' are 3"),
+        ({"a": "b"}, "'a' are 'b'"),
+        ({"a": (0, 10**12)}, "'a' .* column 5"),
+        ({"a": [1.5]}, "'a' .* 1.5"),
+        ({"a": [None]}, "'a' .* None"),
+        (5, "view_columns is 5"),
+    ],
+)
+def test_columns_that_do_not_exist_are_named(view_columns, message):
+    with pytest.raises(ValueError, match=message):
+        split_columns(X, view_columns)
 
 
 def frame(ids, dtype=float):
@@ -54,7 +101,7 @@ def test_sparse_frames_stay_sparse_and_know_what_is_missing():
 
 
 def test_a_repeated_id_is_refused():
-    with pytest.raises(ValueError, match="'b' has the id 'x' on several rows"):
+    with pytest.raises(ValueError, match=r"'b' .* 'x'"):
         as_views({"a": frame(["x", "y"]), "b": frame(["x", "x"])})
 
 
