@@ -89,7 +89,7 @@ def test_a_mask_of_another_form_is_refused(mask):
         ({"a": A * 1j}, None, "no matrix of numbers"),
         ({"a": A, "c": np.zeros((6, 2, 2))}, None, r"'c' has shape \(6, 2, 2\): .*name the views .*\(a\)"),
         ({"a": A, "b": B[:4]}, None, "'a' has 6 rows but view 'b' has 4"),
-        ({"a": A, "b": np.where(B == 4, np.nan, B)}, None, "'b' holds NaN at row 1, column 1"),
+        ({"a": A, "b": np.where(B == 4, np.nan, B)}, None, "'b' has NaN at row 1, column 1"),
         ({"a": A}, ["c"], r"no view 'c', only a float64 \(6, 2\)"),
         ({"a": A}, [], "no view is named"),
         ({"a": A, "w": list("uvwxyz")}, ["w"], "'w' holds <U1 values: store numbers"),

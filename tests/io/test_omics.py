@@ -125,7 +125,7 @@ def set_key(file, name, value):
         (lambda f: f["obs"].attrs.__delitem__("_index"), "'obs' is no table that anndata writes today"),
         (lambda f: f.__delitem__("obs"), "no 'obs' in '/'"),
         (lambda f: f.__delitem__("X"), "no X in the AnnData.*'b'"),
-        (lambda f: set_key(f, "obs/_index", ["x"]), "do not fit 1 ids"),
+        (lambda f: set_key(f, "obs/_index", ["x"]), "do not match 1 ids"),
         (lambda f: f["X"].attrs.__setitem__("encoding-version", "9"), "anndata cannot read '/X'"),
         (lambda f: set_key(f, "obsm/b", np.array([[b"x"]] * 8)), "View 'b'"),
     ],

@@ -62,7 +62,7 @@ def test_csv_needs_no_package(tmp_path, monkeypatch):
 def test_labels_do_not_replace_a_file_unless_told(tmp_path):
     path = tmp_path / "labels.csv"
     path.write_text("mine")
-    with pytest.raises(FileExistsError, match="there already"):
+    with pytest.raises(FileExistsError, match="labels.csv"):
         write_labels(path, IDS, KIND, PROBA)
     assert path.read_text() == "mine"
     write_labels(path, IDS, KIND, PROBA, overwrite=True)
