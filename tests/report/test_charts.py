@@ -142,7 +142,7 @@ def measure(arrays, labels: Labels, k: int) -> Floats:
 
 
 def auc_by_pairs(x: Floats, labels: Labels, cluster: int) -> float:
-    """The fraction of pairs, with the centre computed again for every member."""
+    """The fraction of pairs, with the center computed again for every member."""
     member, wins = labels == cluster, []
     for i in np.flatnonzero(member):
         own = member.copy()

@@ -131,6 +131,13 @@ def test_bars_fit_their_column_and_the_longest_is_full(full):
     assert 0 <= min(widths) <= max(widths) == 100
 
 
+def test_shades_of_the_contingency_table_are_those_of_the_style(full):
+    style = full.read_text("utf-8")
+    shades = {name.split()[0] for name in read(full).all("class") if re.match(r"h\d", name)}
+    assert "h0" in shades
+    assert {shade for shade in shades if not re.search(rf"\.{shade}\b", style)} == set()
+
+
 def test_what_is_not_given_is_not_shown(full, tmp_path):
     text = write_report(MODEL, VIEWS, tmp_path / "plain.html").read_text("utf-8")
     for part in ('id="ground-truth"', "Agreement of refits", "<pre>"):

@@ -6,19 +6,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.report.factories import facts_of_sizes, make_facts, make_stability
 
-from protocol_mvc import Stability
 from protocol_mvc.evaluation.metrics import all_scores
 from protocol_mvc.report.tables import (
     MAX_TABLE_WIDTH,
     N_BINS,
     N_LEAST_CONFIDENT,
-    N_SHADES,
     N_TYPICAL,
     SCORES,
     cluster_rows,
     compare_with_labels,
     confidence_histogram,
-    least_confident_rows,
+    least_confident_samples,
     rare_cluster_rows,
     view_rows,
 )
@@ -84,12 +82,9 @@ def test_the_histogram_counts_every_sample_once(labels, seed):
 
 
 def test_samples_of_lowest_confidence_come_first():
-    stability = Stability(np.ones(2), np.linspace(0, 1, 60), [])
-    facts = facts_of_sizes([40, 20], confidence=np.linspace(1, 0.5, 60), stability=stability)
-    rows = least_confident_rows(facts)
-    assert [row.sample_id for row in rows] == [str(59 - i) for i in range(N_LEAST_CONFIDENT)]
-    assert (rows[0].cluster, rows[0].second_choice, rows[0].agreement) == (1, 0, 1.0)
-    assert least_confident_rows(facts_of_sizes([2]))[0].agreement is None
+    facts = facts_of_sizes([40, 20], confidence=np.linspace(1, 0.5, 60))
+    assert least_confident_samples(facts) == [59 - i for i in range(N_LEAST_CONFIDENT)]
+    assert least_confident_samples(facts_of_sizes([2])) == [0, 1]
 
 
 def test_empty_clusters_have_no_stability():
@@ -114,7 +109,6 @@ def test_every_sample_is_in_the_contingency_table_once(pairs):
             assert count == np.sum((labels_true == int(name)) & (labels == cluster))
     assert np.all(np.diff([row.size for row in found.classes]) <= 0)
     assert all((row.cluster is None) == (row.recall == 0) for row in found.classes)
-    assert 0 <= np.min(found.shades) <= np.max(found.shades) < N_SHADES
 
 
 def test_comparison_by_hand():
@@ -128,7 +122,6 @@ def test_comparison_by_hand():
     ]
     assert found.clusters == [1, 0, 2]
     assert found.contingency == [[3, 1, 1], [0, 3, 0], [0, 1, 0]]
-    assert found.shades == [[6, 2, 2], [0, 9, 0], [0, 9, 0]]
 
 
 def test_all_scores_are_shown_and_described():

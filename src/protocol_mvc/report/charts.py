@@ -117,7 +117,7 @@ def map_data(facts: Facts, rows: Ints, features: Features) -> dict[str, Any]:
 
 
 def nearest_clusters(features: Features, labels: Ints, n_clusters: int) -> list[int | None]:
-    """Return, for each cluster, the one with the nearest centre; None if either is missing."""
+    """Return, for each cluster, the one with the nearest center; None if either is missing."""
     found = np.unique(labels)
     nearest: list[int | None] = [None] * n_clusters
     if len(found) < 2:
@@ -232,8 +232,8 @@ def per_view_cluster_auc(
 ) -> Floats:
     """Measure how well each view alone separates each cluster from the others.
 
-    The AUC of a cluster is the probability that one of its samples is nearer to its centre than a sample of
-    another cluster: 0.5 is chance and 1 is perfect, whatever the sizes. A sample is left out of the centre
+    The AUC of a cluster is the probability that one of its samples is nearer to its center than a sample of
+    another cluster: 0.5 is chance and 1 is perfect, whatever the sizes. A sample is left out of the center
     that its own distance is measured to.
 
     Args:
@@ -258,7 +258,7 @@ def per_view_cluster_auc(
 def _center_distances(
     views: Views, v: int, scaler: Scaler, rows: Ints, labels: Ints, n_clusters: int
 ) -> Floats:
-    """Return the distances (n, k) to the centre of each cluster, without the sample itself."""
+    """Return the distances (n, k) to the center of each cluster, without the sample itself."""
     batches = list(gen_batches(len(rows), max(1, MAX_DENSE_VALUES // views.n_features[v])))
     sums, sizes = np.zeros((n_clusters, views.n_features[v])), np.bincount(labels, minlength=n_clusters)
     for batch in batches:
@@ -266,7 +266,7 @@ def _center_distances(
         sums += member.astype(np.float64) @ scaled_rows(views, v, rows[batch], scaler)
     centers = sums / np.maximum(sizes, 1)[:, None]
     distance = np.vstack([cdist(scaled_rows(views, v, rows[batch], scaler), centers) for batch in batches])
-    # Without the sample itself, the centre of m samples is m / (m - 1) times as far away.
+    # Without the sample itself, the center of m samples is m / (m - 1) times as far away.
     distance[np.arange(len(rows)), labels] *= (sizes / np.maximum(sizes - 1, 1))[labels]
     return distance
 

@@ -85,7 +85,7 @@ def render(model: MultiViewClusterer, facts: Facts, command: str | None) -> str:
             max_cards=MAX_CARDS,
             views=tables.view_rows(facts, view_auc),
             histogram=tables.confidence_histogram(facts),
-            least_confident=tables.least_confident_rows(facts),
+            least_confident=tables.least_confident_samples(facts),
             comparison=tables.compare_with_labels(facts),
             rows=rows,
             **charts.map_data(facts, rows, _features(model, facts, rows)),

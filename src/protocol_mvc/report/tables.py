@@ -13,7 +13,6 @@ N_BINS = 10  # of the histogram of confidence
 N_LEAST_CONFIDENT = 15  # samples listed one by one
 N_TYPICAL = 3  # samples named for a rare cluster
 MAX_TABLE_WIDTH = 30  # classes or clusters of a contingency table that people can read
-N_SHADES = 10  # of its cells
 
 SCORES = {
     "acc": ("Accuracy", "fraction of the samples in the cluster matched to their class"),
@@ -23,7 +22,7 @@ SCORES = {
     "tail": ("Recall, smallest classes", "mean over the smallest third"),
     "macro_f1": ("Macro F1", "F1 averaged over the classes"),
     "pur": ("Purity", "fraction of the samples in the majority class of their cluster"),
-    "nmi": ("NMI", "normalised mutual information"),
+    "nmi": ("NMI", "normalized mutual information"),
     "ami": ("AMI", "mutual information adjusted for chance"),
     "ari": ("ARI", "Rand index adjusted for chance"),
     "balanced_ari": ("Balanced ARI", "adjusted Rand index with equal weight for every class"),
@@ -137,29 +136,10 @@ def confidence_histogram(facts: Facts) -> list[list[int]]:
     return [counts.sum(0).tolist(), *counts.tolist()]
 
 
-class SampleRow(NamedTuple):
-    """One sample of low confidence."""
-
-    sample_id: str
-    cluster: int
-    confidence: float
-    second_choice: int
-    agreement: float | None  # of refits
-
-
-def least_confident_rows(facts: Facts) -> list[SampleRow]:
-    """Return the samples of lowest confidence, lowest first."""
-    agreement = None if facts.stability is None else facts.stability.samples
-    return [
-        SampleRow(
-            sample_id=facts.sample_ids[i],
-            cluster=int(facts.labels[i]),
-            confidence=float(facts.confidence[i]),
-            second_choice=int(facts.second_choice[i]),
-            agreement=None if agreement is None else float(agreement[i]),
-        )
-        for i in np.argsort(facts.confidence, kind="stable")[:N_LEAST_CONFIDENT]
-    ]
+def least_confident_samples(facts: Facts) -> list[int]:
+    """Return the row indices of the `N_LEAST_CONFIDENT` samples of lowest confidence, lowest first."""
+    order: list[int] = np.argsort(facts.confidence, kind="stable").tolist()
+    return order[:N_LEAST_CONFIDENT]
 
 
 class ClassRow(NamedTuple):
@@ -179,7 +159,6 @@ class Comparison(NamedTuple):
     classes: list[ClassRow]  # largest first
     clusters: list[int]  # columns of the contingency table, in the order of their matched classes
     contingency: list[list[int]] | None  # (classes, clusters); None if it were too wide to read
-    shades: list[list[int]]  # fraction of the class in each cell, in tenths
 
 
 def compare_with_labels(facts: Facts) -> Comparison | None:
@@ -198,7 +177,6 @@ def compare_with_labels(facts: Facts) -> Comparison | None:
         classes=[_class_row(str(name), row, own, clusters) for name, row, own in classes],
         clusters=clusters[columns].tolist(),
         contingency=table.tolist() if max(table.shape) <= MAX_TABLE_WIDTH else None,
-        shades=np.minimum(N_SHADES * table // table.sum(1, keepdims=True), N_SHADES - 1).tolist(),
     )
 
 
