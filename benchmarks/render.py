@@ -3,13 +3,13 @@
 import re
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
+from typing import Any
 
-from rich.box import SIMPLE_HEAD
 from rich.console import Console, Group
-from rich.table import Table as RichTable
 from rich.text import Text
 
 from benchmarks.tables import Section, Table
+from protocol_mvc.cli import output
 
 NO_RECORDS = "No records yet."
 # Columns that are aligned to the left.
@@ -43,14 +43,9 @@ def text(sections: Sequence[Section], width: int = 130) -> str:
     return capture.get()
 
 
-def rich_table(table: Table) -> RichTable:
+def rich_table(table: Table) -> Any:
     """Return a table for a terminal; its cells are not read as markup."""
-    shown = RichTable(title=Text(table.title), box=SIMPLE_HEAD, title_justify="left")
-    for name in table.cells:
-        shown.add_column(Text(str(name)), justify="left" if name in TEXT_COLUMNS else "right")
-    for row in table.cells.itertuples(index=False):
-        shown.add_row(*(Text(str(cell)) for cell in row))
-    return shown
+    return output.table(table.title, list(map(str, table.cells)), table.cells.itertuples(index=False))
 
 
 def markdown(sections: Sequence[Section]) -> str:
