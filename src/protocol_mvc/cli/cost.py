@@ -16,7 +16,7 @@ from protocol_mvc.training.stage import Stage
 from protocol_mvc.utils.config import resolve_auto
 
 TRIAL_SAMPLES, TRIAL_STEPS, TRIAL_EPOCHS = 2048, 8, 4
-WIDTH_FIELDS = ("projection_dim", "feature_dim", "feature", "latent_dim", "latent")
+WIDTH_FIELDS = ("projection_dim", "feature_dim", "latent_dim")
 
 
 class Cost(NamedTuple):
