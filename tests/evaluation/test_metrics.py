@@ -180,60 +180,60 @@ def test_means_of_recalls_in_order(recalls, means):
     assert metrics.group_means(recalls) == pytest.approx(means)
 
 
-def test_hits_sizes_and_clusters_of_the_classes_by_hand():
+def test_matched_counts_by_hand():
     hits, sizes, found = metrics.matched_counts([0, 0, 0, 1, 1, 2], [0, 0, 0, 1, 1, 1])
     assert (hits.tolist(), sizes.tolist(), found.tolist()) == ([3, 2, 0], [3, 2, 1], [3, 3, 0])
 
 
-def test_more_classes_than_clusters_leaves_a_class_with_nothing():
+def test_with_more_classes_than_clusters_a_class_has_no_match():
     truth, labels = [0, 0, 0, 1, 1, 2], [0, 0, 0, 1, 1, 1]
     assert metrics.match_clusters(metrics.contingency(truth, labels)).tolist() == [0, 1, -1]
     assert metrics.group_recall(truth, labels) == (1, 1, 0)
     assert metrics.macro_f1(truth, labels) == pytest.approx((1 + 4 / 5 + 0) / 3)
 
 
-def test_swallowing_a_small_class_costs_little_accuracy_but_much_recall():
+def test_merging_a_small_class_costs_little_accuracy_but_much_recall():
     got = metrics.all_scores([0] * 98 + [1] * 2, [0] * 100)
     assert (got["acc"], got["recall"], got["tail"], got["balanced_ari"]) == pytest.approx((0.98, 0.5, 0, 0))
 
 
-def test_any_sortable_names_will_do():
+def test_labels_may_have_any_sortable_type():
     assert metrics.all_scores(list("aab"), [0.5, 0.5, -1.0]) == metrics.all_scores([0, 0, 1], [1, 1, 0])
 
 
 @pytest.mark.parametrize(
     ("truth", "labels"), [([0, 1], [0]), ([], []), ([[0, 1]], [[0, 1]]), (0, 0), ([0, 1], [[0], [1]])]
 )
-def test_bad_input_is_one_clear_error(truth, labels):
-    with pytest.raises(ValueError, match=r"must be 1-D, not empty and equally long, but their shapes are"):
+def test_labels_of_other_shapes_are_refused(truth, labels):
+    with pytest.raises(ValueError, match="labels_true and labels_pred"):
         metrics.all_scores(truth, labels)
 
 
-def test_right_items_are_those_in_the_matched_clusters():
+def test_correct_samples_are_in_the_matched_clusters():
     truth, labels = ["a", "a", "a", "b", "b"], [7, 7, 5, 5, 5]
     np.testing.assert_array_equal(metrics.is_correct(truth, labels), [True, True, False, True, True])
 
 
 @given(pairs)
-def test_right_items_make_the_accuracy(pair):
+def test_correct_samples_make_the_accuracy(pair):
     assert metrics.is_correct(*pair).mean() == pytest.approx(metrics.clustering_accuracy(*pair))
 
 
 def test_calibration_by_hand():
     truth, labels = [0, 0, 0, 1], [3, 3, 4, 4]  # the third is wrong
     found = metrics.calibration(truth, labels, [0.95, 0.92, 0.35, 0.5])
-    assert found.confidence == pytest.approx(0.68)
-    assert found.error == pytest.approx((abs(0.95 + 0.92 - 2) + 0.35 + 0.5) / 4)
-    assert found.ranking == 1
+    assert found.mean_confidence == pytest.approx(0.68)
+    assert found.ece == pytest.approx((abs(0.95 + 0.92 - 2) + 0.35 + 0.5) / 4)
+    assert found.auroc == 1
 
 
 @given(pairs)
-def test_confidence_that_is_the_accuracy_has_no_error_and_full_confidence_that_of_what_is_wrong(pair):
+def test_ece_of_constant_confidence(pair):
     truth, labels = pair
     accuracy, n = metrics.clustering_accuracy(truth, labels), len(truth)
-    assert metrics.calibration(truth, labels, np.full(n, accuracy)).error == pytest.approx(0, abs=1e-9)
-    assert metrics.calibration(truth, labels, np.ones(n)).error == pytest.approx(1 - accuracy)
+    assert metrics.calibration(truth, labels, np.full(n, accuracy)).ece == pytest.approx(0, abs=1e-9)
+    assert metrics.calibration(truth, labels, np.ones(n)).ece == pytest.approx(1 - accuracy)
 
 
-def test_without_right_and_wrong_labels_there_is_no_ranking():
-    assert np.isnan(metrics.calibration([0, 1], [1, 0], [0.5, 0.6]).ranking)
+def test_auroc_is_nan_without_wrong_labels():
+    assert np.isnan(metrics.calibration([0, 1], [1, 0], [0.5, 0.6]).auroc)

@@ -15,12 +15,12 @@ VIEWS, _ = blobs(dims=(5, 4, 3))
 UNIT = (0.0, 1.0)
 
 
-def in_box() -> Source:
+def unit_source() -> Source:
     views = as_views(VIEWS)
     return Source(views, fit_scalers(views, "range"), batch_size=32, device=torch.device("cpu"))
 
 
-BATCH = in_box().take(torch.arange(30))
+BATCH = unit_source().take(torch.arange(30))
 CONTEXT = [UNIT] * 3
 
 
@@ -33,7 +33,7 @@ def test_the_published_values():
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_attacked_views_are_near_in_the_box_and_apart(seed: int):
+def test_attacked_views_are_near_within_bounds_and_have_a_higher_contrast(seed: int):
     method = made("ardmvc", [5, 4, 3], n_attack_steps=5)
     moved = method.attack(BATCH.views, seeded(seed), CONTEXT)
     still = made("ardmvc", [5, 4, 3], n_attack_steps=1, attack_step_size=1e-9)
@@ -99,7 +99,7 @@ def test_the_mitigator_can_be_set_by_preset_and_by_field():
     assert ARDMVC(3).set_params(config__mitigator=True).config == PRESETS["am"]
 
 
-def test_the_box_is_that_of_the_scaling():
+def test_the_bounds_are_those_of_the_scaling():
     method, seen = made("ardmvc", [5, 4, 3]), []
     stage = method.stages()[0]
     assert stage.on_epoch_start is not None

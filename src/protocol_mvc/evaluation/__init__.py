@@ -1,1 +1,1 @@
-"""Metrics with labels, stability without them, and robustness to attacks."""
+"""Evaluation: metrics with known classes, stability without them, and robustness to attacks."""

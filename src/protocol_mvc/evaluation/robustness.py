@@ -1,24 +1,25 @@
-"""An attack on a fitted model: views are perturbed until those of a sample have little in common."""
+"""Attack on a fitted model by projected gradient ascent (PGD)."""
 
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import torch
+from torch import Tensor
 
 from protocol_mvc.estimators.base import MultiViewClusterer
 from protocol_mvc.losses.adversarial import projected_ascent
 from protocol_mvc.losses.contrastive import mutual_contrast
 
-BATCH = 256  # samples that are told from one another
-TEMPERATURE = 0.1  # of the contrast that is climbed
+BATCH_SIZE = 256  # samples among which the contrast is computed
+TEMPERATURE = 0.1  # of the contrast
 
 
 class AttackResult(NamedTuple):
-    """What an attack did."""
+    """Perturbed views and their labels."""
 
-    views: list[npt.NDArray[np.float32]]  # (n, D_v) each, perturbed, as the model scales them
-    labels: npt.NDArray[np.int64]  # what the model then says
+    views: list[npt.NDArray[np.float32]]  #: (n, D_v) each, in the scaling of the model
+    labels: npt.NDArray[np.int64]  #: (n,) clusters that the model predicts for them
 
 
 def pgd_attack(
@@ -31,37 +32,44 @@ def pgd_attack(
     clip: bool = True,
     random_state: int = 0,
 ) -> AttackResult:
-    """Perturb the views of samples so that a fitted model, whatever its method, recognises none in another.
+    """Perturb the views of samples so that the features of their views differ.
 
-    Projected gradient ascent of the contrast between the features of the views. Entries of a view that the
-    model scales to [0, 1] change by at most epsilon, others by at most epsilon deviations of their column.
+    The attack maximizes the contrast between the features of the views, so it needs no labels and works with
+    every method. Entries of a view that the model scales to [0, 1] change by at most `eps`, others by at most
+    `eps` standard deviations of their column.
 
     Args:
-        model: fitted.
-        X: the views, two or more.
-        epsilon: largest change, of the scaled values.
-        step: length of a step, as a share of epsilon.
-        steps: number of steps.
-        box: whether values that are scaled to [0, 1] stay there; else all changes are in deviations.
-        random_state: seed of the batches and of where the ascent starts.
+        model: fitted model.
+        X: the views, at least two.
+        eps: largest change of a scaled value.
+        step_size: length of a step relative to `eps`.
+        n_steps: number of steps.
+        clip: keep values of views that are scaled to [0, 1] in that range; if False, the changes of all views
+            are bounded in standard deviations.
+        random_state: seed of the batches and of the random start.
+
+    Returns:
+        The perturbed views and their labels.
 
     Raises:
-        ValueError: If there is but one view, or epsilon is not a positive number.
+        ValueError: If there is only one view, or `eps` is not positive.
     """
-    source, generator = model._source(X, BATCH), torch.Generator().manual_seed(random_state)
+    source, generator = model._source(X, BATCH_SIZE), torch.Generator().manual_seed(random_state)
     if source.views.n_views < 2 or not eps > 0:
         raise ValueError(
-            "an attack drives views apart, so it needs at least two and a size > 0, "
-            f"got {source.views.n_views} views and epsilon = {eps}"
+            f"the attack needs at least two views and eps > 0, got {source.views.n_views} views and eps={eps}"
         )
-    method, boxes = model.module_, [scaling.bounds if clip else None for scaling in model.scalers_]
-    climbed = lambda x: mutual_contrast(method.network.encode(x).h, temperature=TEMPERATURE)
-    size: dict[str, Any] = {"eps": eps, "step_size": step_size, "n_steps": n_steps}
-    found = [np.empty((len(source), dim), np.float32) for dim in source.views.n_features]
+    method, bounds = model.module_, [scaler.bounds if clip else None for scaler in model.scalers_]
+    options: dict[str, Any] = {"eps": eps, "step_size": step_size, "n_steps": n_steps, "bounds": bounds}
+    views = [np.empty((len(source), dim), np.float32) for dim in source.views.n_features]
     labels = np.empty(len(source), np.int64)
+
+    def contrast(x: list[Tensor]) -> Tensor:
+        return mutual_contrast(method.network.encode(x).h, temperature=TEMPERATURE)
+
     for batch in source.shuffled(generator):
-        moved = projected_ascent(climbed, batch.views, **size, boxes=boxes, generator=generator)
+        moved = projected_ascent(contrast, batch.views, **options, generator=generator)
         labels[batch.rows] = model._proba(method.infer(batch._replace(views=moved))).argmax(1)
-        for array, x in zip(found, moved, strict=True):
+        for array, x in zip(views, moved, strict=True):
             array[batch.rows] = x.cpu().numpy()
-    return AttackResult(found, labels)
+    return AttackResult(views, labels)

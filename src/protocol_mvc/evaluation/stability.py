@@ -1,4 +1,4 @@
-"""How far the clusters of a fitted model can be trusted, without knowing the truth."""
+"""Stability of the clusters of a fitted model under resampling, without known classes."""
 
 import warnings
 from typing import Any, NamedTuple
@@ -17,59 +17,75 @@ from protocol_mvc.partition.consensus import MIN_CLUSTER_SIZE, tiny_cluster_mess
 Floats = npt.NDArray[np.float64]
 Labels = npt.NDArray[np.int64]
 
-DISSOLVED_JACCARD = 0.5  # overlap below which a cluster of one fit has no counterpart in another
+DISSOLVED_JACCARD = 0.5  # a cluster with a smaller mean overlap is unstable (Hennig, 2007: dissolved)
 
 
 class Stability(NamedTuple):
-    """What refits say of a clustering."""
+    """Agreement of a clustering with refits on subsamples."""
 
-    clusters: Floats  #: (k,) mean overlap (Jaccard) of a cluster with its counterpart, from 0 to 1
-    samples: Floats  #: (n,) share of the refits that put a sample where its label is
-    doubts: list[str]  #: sentences about clusters that are too small or come out differently each time
+    cluster_jaccard: Floats  #: (k,) mean Jaccard index of each cluster and its match in the refits
+    sample_agreement: Floats  #: (n,) fraction of the refits that put a sample into the match of its cluster
+    messages: list[str]  #: warnings about clusters that are too small or unstable
 
 
 def stability(
     model: MultiViewClusterer, X: Any, *, n_resamples: int = 5, subsample: float = 0.8, random_state: int = 0
 ) -> Stability:
-    """Fit again to random parts of the data with other seeds, and compare; doubts are also warned of.
+    """Refit a model on random subsamples and compare the clusters of all samples.
 
     Args:
-        model: fitted to X.
-        X: the views it was fitted to.
-        n_fits: number of refits; each takes about as long as the fit.
-        share: part of the samples in each, without replacement; all are then predicted.
-        random_state: seed of the parts and of the refits.
+        model: fitted model.
+        X: the views that it was fitted to.
+        n_resamples: number of refits; each takes about as long as the fit.
+        subsample: fraction of the samples in each refit, drawn without replacement.
+        random_state: seed of the subsamples and of the refits.
+
+    Returns:
+        The agreement with the refits.
 
     Raises:
-        ValueError: If X is not what the model was fitted to, or the numbers make no sense.
+        ValueError: If X has another number of samples than the model, or an argument is out of range.
+
+    Warns:
+        UnreliableClusterWarning: The messages of the result.
     """
     views = as_views(X, model.view_columns)
     if len(views) != len(model.labels_):
-        raise ValueError(
-            f"the model was fitted to {len(model.labels_)} samples, X has {len(views)}: pass the same"
-        )
+        raise ValueError(f"the model was fitted to {len(model.labels_)} samples, but X has {len(views)}")
     if n_resamples < 1 or not 0 < subsample <= 1:
         raise ValueError(
-            f"n_fits must be at least 1 and share in (0, 1], got {n_resamples!r} and {subsample!r}"
+            f"n_resamples must be at least 1 and subsample in (0, 1], got {n_resamples!r} and {subsample!r}"
         )
     rng = np.random.default_rng(random_state)
-    others = [_refit(model, views, subsample, rng) for _ in range(n_resamples)]
-    clusters, samples = resampling_overlap(model.labels_, others, model.n_clusters)
-    doubts = _doubts(model.cluster_sizes_, clusters)
-    warn_unreliable(doubts)
-    return Stability(clusters, samples, doubts)
+    refits = [_refit(model, views, subsample, rng) for _ in range(n_resamples)]
+    cluster_jaccard, sample_agreement = resampling_overlap(model.labels_, refits, model.n_clusters)
+    messages = _messages(model.cluster_sizes_, cluster_jaccard)
+    warn_unreliable(messages)
+    return Stability(cluster_jaccard, sample_agreement, messages)
 
 
-def resampling_overlap(labels: Labels, others: list[Labels], n_clusters: int) -> tuple[Floats, Floats]:
-    """Overlap of every cluster and agreement on every sample, as means over other labellings of the same."""
-    overlaps, agreed = [], []
-    for other in others:
+def resampling_overlap(labels: Labels, refits: list[Labels], n_clusters: int) -> tuple[Floats, Floats]:
+    """Compare a clustering with others of the same samples.
+
+    The clusters of both are matched one to one so that most samples agree.
+
+    Args:
+        labels: cluster of each sample (n,).
+        refits: clusters of each sample in other clusterings.
+        n_clusters: number of clusters.
+
+    Returns:
+        The mean Jaccard index of each cluster and its match (k,), and the fraction of the clusterings that
+        agree on each sample (n,).
+    """
+    jaccard, agreed = [], []
+    for other in refits:
         table = confusion_matrix(labels, other, labels=range(n_clusters))
         union = table.sum(1)[:, None] + table.sum(0)[None] - table
-        own, theirs = linear_sum_assignment(-table)
-        overlaps.append(table[own, theirs] / np.maximum(union[own, theirs], 1))
-        agreed.append(theirs[labels] == other)
-    return np.mean(overlaps, axis=0), np.mean(agreed, axis=0)
+        rows, columns = linear_sum_assignment(-table)
+        jaccard.append(table[rows, columns] / np.maximum(union[rows, columns], 1))
+        agreed.append(columns[labels] == other)
+    return np.mean(jaccard, axis=0), np.mean(agreed, axis=0)
 
 
 def _refit(model: MultiViewClusterer, views: Any, subsample: float, rng: np.random.Generator) -> Labels:
@@ -77,20 +93,18 @@ def _refit(model: MultiViewClusterer, views: Any, subsample: float, rng: np.rand
     rows = np.sort(rng.permutation(n)[: max(model.n_clusters, round(subsample * n))])
     other = clone(model).set_params(view_columns=None, random_state=int(rng.integers(2**31)))
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UnreliableClusterWarning)  # it is the model that is assessed
-        found: Labels = other.fit(views[rows]).predict(views)
-    return found
+        warnings.simplefilter("ignore", UnreliableClusterWarning)  # only the model itself is assessed
+        labels: Labels = other.fit(views[rows]).predict(views)
+    return labels
 
 
-def _doubts(sizes: npt.NDArray[np.integer], overlap: Floats) -> list[str]:
-    """One sentence for every kind of doubt, naming the clusters and what may help."""
-    doubts, loose = (
-        tiny_cluster_messages(sizes),
-        np.flatnonzero((overlap < DISSOLVED_JACCARD) & (sizes >= MIN_CLUSTER_SIZE)),
-    )
-    if len(loose):
-        doubts.append(
-            f"Clusters {loose.tolist()} come out differently in other fits (overlap below {DISSOLVED_JACCARD}): "
-            "do not build on them, and try other values of n_clusters."
+def _messages(sizes: npt.NDArray[np.integer], cluster_jaccard: Floats) -> list[str]:
+    """Return warnings about tiny clusters and about unstable clusters."""
+    messages = tiny_cluster_messages(sizes)
+    unstable = np.flatnonzero((cluster_jaccard < DISSOLVED_JACCARD) & (sizes >= MIN_CLUSTER_SIZE))
+    if len(unstable):
+        messages.append(
+            f"Clusters {unstable.tolist()} are unstable (mean Jaccard index with refits below "
+            f"{DISSOLVED_JACCARD}): try another n_clusters."
         )
-    return doubts
+    return messages

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-Box = tuple[float, float]  # smallest and largest allowed value
+Bounds = tuple[float, float]  # smallest and largest allowed value of a view
 
 SMOOTHING = 1e-4  # added to every probability
 
@@ -17,7 +17,7 @@ def projected_ascent(
     eps: float,
     step_size: float,
     n_steps: int,
-    boxes: Sequence[Box | None],
+    bounds: Sequence[Bounds | None],
     generator: torch.Generator,
 ) -> list[Tensor]:
     r"""Return perturbed views with a high loss, by projected gradient ascent (PGD).
@@ -26,21 +26,21 @@ def projected_ascent(
 
     .. math:: x' \leftarrow \Pi\left(x' + \epsilon \alpha\, \mathrm{sign} \nabla L(x')\right)
 
-    where :math:`\Pi` projects onto the values within epsilon of x and inside the box.
+    where :math:`\Pi` projects onto the values within epsilon of x and the bounds of its view.
 
     Args:
         loss: the loss L to increase, a function of the views.
         views: x, (n, D_v) each.
-        eps: largest change of an entry; in a view without a box, in standard deviations of its column.
+        eps: largest change of an entry; in a view without bounds, in standard deviations of its column.
         step_size: alpha, length of a step relative to epsilon.
         n_steps: number of steps.
-        boxes: smallest and largest allowed value of each view, or None.
+        bounds: smallest and largest allowed value of each view, or None.
         generator: source of the random start, on the CPU.
     """
-    bounds = [_bounds(x, eps, box) for x, box in zip(views, boxes, strict=True)]
+    limits = [_limits(x, eps, bound) for x, bound in zip(views, bounds, strict=True)]
 
     def move(start: Sequence[Tensor], change: list[Tensor]) -> list[Tensor]:
-        parts = zip(start, change, bounds, strict=True)
+        parts = zip(start, change, limits, strict=True)
         return [(x + radius * d).detach().clamp(low, high) for x, d, (radius, low, high) in parts]
 
     moved = move(views, [2 * torch.rand(x.shape, generator=generator).to(x) - 1 for x in views])
@@ -51,11 +51,11 @@ def projected_ascent(
     return moved
 
 
-def _bounds(x: Tensor, eps: float, box: Box | None) -> tuple[Tensor, Tensor, Tensor]:
+def _limits(x: Tensor, eps: float, bounds: Bounds | None) -> tuple[Tensor, Tensor, Tensor]:
     """Return the largest change, and the smallest and largest value, of each entry."""
-    radius = eps * (torch.ones_like(x[:1]) if box else x.std(0, correction=0, keepdim=True))
+    radius = eps * (torch.ones_like(x[:1]) if bounds else x.std(0, correction=0, keepdim=True))
     low, high = x - radius, x + radius
-    return (radius, low.clamp(*box), high.clamp(*box)) if box else (radius, low, high)
+    return (radius, low.clamp(*bounds), high.clamp(*bounds)) if bounds else (radius, low, high)
 
 
 def smoothed_divergence(p: Tensor, q: Tensor) -> Tensor:

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from protocol_mvc.data.batches import Batch
-from protocol_mvc.losses.adversarial import Box, projected_ascent, smoothed_divergence
+from protocol_mvc.losses.adversarial import Bounds, projected_ascent, smoothed_divergence
 from protocol_mvc.losses.contrastive import mutual_contrast
 from protocol_mvc.methods.ddc import ContrastiveDdcMethod, DeepDdcConfig
 from protocol_mvc.training.stage import Losses, Stage
@@ -45,7 +45,7 @@ class Ardmvc(ContrastiveDdcMethod):
         return [stage._replace(step=self.robust_step, on_epoch_start=context) for stage in super().run()]
 
     def robust_step(
-        self, batch: Batch, progress: float, context: tuple[torch.Generator, list[Box | None]]
+        self, batch: Batch, progress: float, context: tuple[torch.Generator, list[Bounds | None]]
     ) -> Losses:
         """Return the losses of clean and of attacked views and, with the mitigator, their divergence."""
         c, generator = self.config, context[0]
@@ -59,10 +59,10 @@ class Ardmvc(ContrastiveDdcMethod):
         return losses
 
     def attack(
-        self, views: list[Tensor], generator: torch.Generator, boxes: list[Box | None]
+        self, views: list[Tensor], generator: torch.Generator, bounds: list[Bounds | None]
     ) -> list[Tensor]:
         """Return perturbed views with a high contrast; the copy keeps the batch statistics of the network."""
         c, network = self.config, deepcopy(self.network)
         contrast = lambda moved: mutual_contrast(network(moved).views.z, temperature=c.temperature)
         size = {"eps": c.attack_eps, "step_size": c.attack_step_size, "n_steps": c.n_attack_steps}
-        return projected_ascent(contrast, views, **size, boxes=boxes, generator=generator)
+        return projected_ascent(contrast, views, **size, bounds=bounds, generator=generator)

@@ -123,7 +123,7 @@ class Facts:
         """Clusters of sufficient size that refits did not find again; none without refits."""
         if self.stability is None:
             return []
-        dissolved = self.stability.clusters < DISSOLVED_JACCARD
+        dissolved = self.stability.cluster_jaccard < DISSOLVED_JACCARD
         return _indices(dissolved & (self.cluster_sizes >= MIN_CLUSTER_SIZE))
 
 
@@ -162,8 +162,9 @@ def collect_facts(
     proba = np.asarray(model.predict_proba(X) if proba is None else proba, dtype=np.float64)
     _check_same_data(labels, proba)
     if stability is not None:
-        _check_length("stability.samples", len(stability.samples), n)
-        _check_length("stability.clusters", len(stability.clusters), model.n_clusters, "clusters")
+        _check_length("stability.sample_agreement", len(stability.sample_agreement), n)
+        n_clusters = len(stability.cluster_jaccard)
+        _check_length("stability.cluster_jaccard", n_clusters, model.n_clusters, "clusters")
     ids = _as_column("sample_ids", views.sample_ids if sample_ids is None else sample_ids, n)
     diverged = (row["stage"] for row in model.history_ if row["lr_factor"] < 1)
     rows = np.arange(n)

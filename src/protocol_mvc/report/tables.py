@@ -43,7 +43,7 @@ class ClusterRow(NamedTuple):
 def cluster_rows(facts: Facts) -> list[ClusterRow]:
     """Return one row for each cluster, by number."""
     shares = facts.cluster_sizes / facts.n_samples
-    jaccard = None if facts.stability is None else facts.stability.clusters
+    jaccard = None if facts.stability is None else facts.stability.cluster_jaccard
     return [
         ClusterRow(
             cluster=c,
@@ -185,8 +185,8 @@ def _score_rows(labels_true: npt.NDArray[Any], facts: Facts) -> list[tuple[str, 
     calibrated = calibration(labels_true, facts.labels, facts.confidence)
     return [
         *((name, scores[key], description) for key, (name, description) in SCORES.items()),
-        ("Mean confidence", calibrated.confidence, "equals the accuracy if confidence is calibrated"),
-        ("Calibration error", calibrated.error, "mean |confidence - accuracy| over bins of confidence"),
+        ("Mean confidence", calibrated.mean_confidence, "equals the accuracy if confidence is calibrated"),
+        ("Calibration error", calibrated.ece, "mean |confidence - accuracy| over bins of confidence"),
     ]
 
 
