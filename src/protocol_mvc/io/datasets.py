@@ -15,7 +15,7 @@ from protocol_mvc.data.sampling import imbalanced_subset
 from protocol_mvc.data.views import Views, as_views
 from protocol_mvc.io.catalogue import DATASETS, Dataset
 from protocol_mvc.io.matlab import read_mat
-from protocol_mvc.io.matlab_files import DAMAGE
+from protocol_mvc.io.matlab import DAMAGE
 
 Folder = str | os.PathLike[str] | None
 UNREADABLE: tuple[type[Exception], ...] = (*DAMAGE, BadZipFile)

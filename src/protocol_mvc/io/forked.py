@@ -20,7 +20,7 @@ from typing import NoReturn
 from protocol_mvc.exceptions import DataFileError
 from protocol_mvc.io.limits import memory_limit
 
-RISKY = (".mat", ".h5", ".hdf5", ".h5mu", ".h5ad", ".parquet")
+RISKY = (".mat",)
 SECONDS = 60.0  # that any file may take
 BYTES_PER_SECOND = 2e6  # beyond these; even compressed files on slow disks are read faster
 ALIVE = b"."  # what the child says first

@@ -11,7 +11,7 @@ from typing import Any
 from zipfile import BadZipFile
 
 from protocol_mvc.exceptions import DataError, DataFileError
-from protocol_mvc.io.matlab_files import DAMAGE
+from protocol_mvc.io.matlab import DAMAGE
 
 MAX_BYTES = 2**36  # of all arrays that are read from one file; maps of files take none
 MAX_RATIO = 1000  # of an array to what it takes in the file; deflate itself cannot do much better
