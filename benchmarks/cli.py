@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from benchmarks import plots, render, scale, startup, studies, tables, throughput, transport
+from benchmarks.datasets import DATASETS, available_datasets
 from benchmarks.methods import ABLATION, INCOMPLETE, METHODS, NETWORKS, Changes
 from benchmarks.options import (
     FIGURES,
@@ -200,6 +201,15 @@ def tsne(
     (row,) = _collect(wanted, records, chosen_changes(changes, wanted), "tsne", studies.tsne)
     _show(tables.silhouette_table(row))
     draw(figure, plots.draw_tsne, row)
+
+
+@app.command()
+def datasets(data_home: DataHome = None) -> None:
+    """List the data sets, whether their file is available, and its sha256."""
+    available = available_datasets(data_home)
+    for name, entry in sorted(DATASETS.items()):
+        state = "available" if name in available else "missing"
+        typer.echo(f"{name:18}{state:11}{entry.sha256[:12] or '-':14}{entry.description}")
 
 
 @app.command()

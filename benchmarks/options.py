@@ -10,10 +10,10 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
+from benchmarks.datasets import list_datasets
 from benchmarks.methods import COMPARED, METHODS, NETWORKS, Changes, config_of
 from benchmarks.records import Record, read_all
 from benchmarks.runs import Unit, units
-from protocol_mvc.io.datasets import list_datasets
 from protocol_mvc.report import figures
 
 RESULTS, FIGURES = Path("benchmarks/results"), Path("benchmarks/figures")

@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from benchmarks.datasets import load_dataset
 from benchmarks.methods import Changes, Config, config_of, fit_method
 from benchmarks.records import Record, append, now, provenance, read, timed
 from protocol_mvc.data import data_hash, mask_views
 from protocol_mvc.evaluation import metrics
-from protocol_mvc.io.datasets import load_dataset
 
 Labels = npt.NDArray[np.int64]
 

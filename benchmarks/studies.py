@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from benchmarks.datasets import load_dataset
 from benchmarks.methods import (
     NO_REBALANCING,
     Changes,
@@ -24,7 +25,6 @@ from protocol_mvc.data import Views, data_hash, fit_scalers, imbalanced_subset, 
 from protocol_mvc.data.batches import Source
 from protocol_mvc.evaluation import metrics
 from protocol_mvc.evaluation.robustness import pgd_attack
-from protocol_mvc.io.datasets import load_dataset
 from protocol_mvc.methods.base import Inferred, infer_all
 from protocol_mvc.methods.protocol.algorithm import Protocol
 from protocol_mvc.nn.seeded import build

@@ -17,11 +17,11 @@ from torch.optim import Adam
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.data import DataLoader
 
+from benchmarks.datasets import load_dataset
 from benchmarks.records import RESULTS, append, now, provenance
 from protocol_mvc import PROTOCOL
 from protocol_mvc.data import data_hash
 from protocol_mvc.data.batches import Batch, Source
-from protocol_mvc.io.datasets import load_dataset
 from protocol_mvc.methods.base import infer_all, reconstruction
 from protocol_mvc.training.loop import train
 from protocol_mvc.training.stage import Signal, Stage

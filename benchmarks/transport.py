@@ -21,10 +21,10 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.datasets import load_dataset
 from benchmarks.memory import PeakMemory
 from benchmarks.records import RESULTS, append, now, provenance
 from protocol_mvc.estimators.clusterers import PROTOCOL
-from protocol_mvc.io.datasets import load_dataset
 from protocol_mvc.transport import solve
 
 EPSILON = 0.1

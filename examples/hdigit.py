@@ -11,11 +11,11 @@ from pathlib import Path
 
 import numpy as np
 from benchmarks import paper
+from benchmarks.datasets import load_dataset
 from sklearn.cluster import KMeans
 
 from protocol_mvc import PROTOCOL
 from protocol_mvc.evaluation.metrics import all_scores, matched_counts
-from protocol_mvc.io.datasets import load_dataset
 from protocol_mvc.report import write_report
 
 RATIO = 0.1  # smallest / largest class

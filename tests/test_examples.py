@@ -10,9 +10,9 @@ from typing import Any
 import h5py
 import numpy as np
 import pytest
+from benchmarks.datasets import available_datasets
 
 from protocol_mvc import PROTOCOL
-from protocol_mvc.io.datasets import available_datasets
 
 ROOT = Path(__file__).parents[1]
 NUMBERS = re.compile(r"^ *(.+): accuracy ([\d.]+), recall of the rarest \w+ ([\d.]+)$", re.MULTILINE)

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 import typer
+from benchmarks.datasets import load_dataset
 from tests.cli.running import IDS, LABELS_TRUE, VIEWS, save
 
 from protocol_mvc.cli.data import make_source, read_data
 from protocol_mvc.cli.options import check_output
-from protocol_mvc.io.datasets import load_dataset
 
 
 def test_paths_become_absolute(tmp_path, monkeypatch):
@@ -56,7 +56,7 @@ def test_known_data_sets_have_an_at_sign(word: str, ratio):
 @pytest.mark.parametrize(
     ("words", "views", "culprit"),
     [
-        (["@bbcsports"], None, "'bbcsport'"),
+        (["@bbcsport"], None, "@digits"),
         (["@digits:much"], None, "@digits:much"),
         (["@digits", "a.csv"], None, "@digits"),
         (["@digits"], ["pixels"], "--view"),

@@ -16,7 +16,7 @@ VIEWS, LABELS_TRUE = blobs()
 @pytest.fixture
 def small(monkeypatch):
     """Small data and a small model."""
-    monkeypatch.setattr(demo, "load_dataset", lambda name, **options: (as_views(VIEWS), LABELS_TRUE))
+    monkeypatch.setattr(demo, "load_digits_views", lambda **options: (as_views(VIEWS), LABELS_TRUE))
     monkeypatch.setattr(demo, "PROTOCOL", functools.partial(tiny))
 
 

@@ -8,25 +8,23 @@ import pytest
 from tests.cli.running import document, run
 
 from protocol_mvc import __version__
-from protocol_mvc.cli import main
 from protocol_mvc.cli.options import LABEL_FILES, METHODS, PRESETS
 from protocol_mvc.estimators.clusterers import ESTIMATORS
 from protocol_mvc.io import labels
 
 VERBS = ("info", "fit", "predict", "transform", "report", "evaluate", "convert", "demo")
-DATASET_VERBS = ("datasets list", "datasets path", "datasets info")
 HEAVY = ("torch", "sklearn", "scipy", "pandas", "numpy", "matplotlib", "h5py")
 
 
 def test_the_command_without_arguments_lists_all_verbs():
     result = run()
     assert result.exit_code == 2
-    for verb in (*VERBS, "datasets"):
+    for verb in VERBS:
         assert verb in result.stdout
     assert "error" not in result.stderr
 
 
-@pytest.mark.parametrize("verb", [*VERBS, *DATASET_VERBS])
+@pytest.mark.parametrize("verb", VERBS)
 def test_every_verb_has_examples_in_its_help(verb: str):
     result = run(*verb.split(), "--help")
     assert result.exit_code == 0
@@ -44,7 +42,7 @@ def test_version():
     assert run("--version").stdout == f"{__version__}\n"
 
 
-@pytest.mark.parametrize("words", [["--json"], ["fly", "--json"], ["fit", "--json"], ["datasets", "--json"]])
+@pytest.mark.parametrize("words", [["--json"], ["fly", "--json"], ["fit", "--json"]])
 def test_a_usage_error_is_a_json_document(words: list[str]):
     result = run(*words)
     assert result.exit_code == 2
@@ -96,11 +94,3 @@ def test_a_missing_file_is_one_json_document_and_exit_code_3(tmp_path):
     assert done.returncode == 3
     assert "no.npz" in json.loads(done.stdout)["error"]["message"]
     assert done.stderr == ""
-
-
-def test_the_entry_point_exits_with_code_3_for_a_missing_data_set(monkeypatch, tmp_path, capsys):
-    monkeypatch.setattr("sys.argv", ["protocol-mvc", "info", "@hdigit", "--data-home", str(tmp_path)])
-    with pytest.raises(SystemExit) as stop:
-        main.main()
-    assert stop.value.code == 3
-    assert "hdigit" in capsys.readouterr().err

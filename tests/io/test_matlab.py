@@ -129,9 +129,7 @@ def test_a_square_view_lies_as_the_others_do(write):
     symmetric = SQUARE + SQUARE.T
     same(read_mat(write({"X": [symmetric], "Y": Y})).views[0], symmetric)
     for parts in ([SQUARE], [SQUARE, A, B.T]):
-        with pytest.raises(
-            ValueError, match=r"set\.mat: the variable X\S* has shape \(6, 6\)"
-        ):
+        with pytest.raises(ValueError, match=r"set\.mat: the variable X\S* has shape \(6, 6\)"):
             read_mat(write({"X": parts, "Y": Y}))
 
 

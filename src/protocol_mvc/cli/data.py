@@ -1,4 +1,4 @@
-"""The data that a command reads: files, or a known data set by name."""
+"""The data that a command reads: files, or scikit-learn's digits as `@digits`."""
 
 from pathlib import Path
 
@@ -6,8 +6,8 @@ import typer
 from pydantic import BaseModel
 
 from protocol_mvc import io
-from protocol_mvc.cli.options import LABEL_FILES, check_choice
-from protocol_mvc.io.datasets import list_datasets, load_dataset
+from protocol_mvc.cli.options import LABEL_FILES
+from protocol_mvc.data.digits import load_digits_views
 from protocol_mvc.io.labels import LabelFile, match_labels, read_labels
 from protocol_mvc.io.read import TABLE_FILES
 
@@ -16,18 +16,16 @@ class Source(BaseModel):
     """Where the data of a command come from; `run.json` records it.
 
     Attributes:
-        paths: absolute paths of files or a folder, or one "@NAME" of a known data set.
+        paths: absolute paths of files or a folder, or "@digits", "@digits:RATIO".
         view_names: views to read; None for all.
         id_column: column of sample ids in tables.
         labels: column, array or file of true labels.
-        data_home: folder of known data sets.
     """
 
     paths: list[str]
     view_names: list[str] | None = None
     id_column: str | None = None
     labels: str | None = None
-    data_home: str | None = None
 
     @property
     def has_label_file(self) -> bool:
@@ -47,7 +45,6 @@ def make_source(
     view_names: list[str] | None = None,
     id_column: str | None = None,
     labels: str | None = None,
-    data_home: Path | None = None,
 ) -> Source:
     """Return the source given on the command line, with absolute paths."""
     source = Source(
@@ -55,7 +52,6 @@ def make_source(
         view_names=view_names or None,
         id_column=id_column,
         labels=labels,
-        data_home=None if data_home is None else str(data_home.absolute()),
     )
     if source.has_label_file:
         source.labels = str(Path(str(labels)).absolute())
@@ -84,17 +80,18 @@ def read_data(source: Source) -> io.MultiViewDataset:
 
 
 def _load_named(source: Source, label_column: str | None) -> io.MultiViewDataset:
-    """Load "@NAME", or "@NAME:RATIO" with an imbalance ratio."""
+    """Load "@digits", or "@digits:RATIO" with an imbalance ratio."""
     word = source.paths[0]
     if len(source.paths) > 1 or source.view_names or source.id_column or label_column:
         raise typer.BadParameter(
             f"{word} cannot be combined with files, --view, --id-column or --labels COLUMN"
         )
     name, _, text = word[1:].partition(":")
-    check_choice(name, list_datasets(), "data set")
+    if name != "digits":
+        raise typer.BadParameter(f"{word}: the only data set known by name is @digits; pass a file instead")
     try:
         ratio = float(text) if text else None
     except ValueError:
-        raise typer.BadParameter(f"{word}: the imbalance ratio must be a number, as in @{name}:0.1") from None
-    views, labels_true = load_dataset(name, imbalance_ratio=ratio, data_home=source.data_home)
+        raise typer.BadParameter(f"{word}: the imbalance ratio must be a number, as in @digits:0.1") from None
+    views, labels_true = load_digits_views(imbalance_ratio=ratio, random_state=0)
     return io.MultiViewDataset(views, labels_true, Path(word))

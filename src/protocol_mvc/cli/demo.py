@@ -10,9 +10,9 @@ import typer
 
 from protocol_mvc.cli.output import Console, JsonDict, table
 from protocol_mvc.data import fit_scalers, scaled_rows
+from protocol_mvc.data.digits import load_digits_views
 from protocol_mvc.estimators.clusterers import PROTOCOL
 from protocol_mvc.evaluation.metrics import all_scores, clustering_accuracy
-from protocol_mvc.io.datasets import load_dataset
 from protocol_mvc.partition.candidates import kmeans
 from protocol_mvc.report import figures
 
@@ -23,7 +23,7 @@ def run_demo(console: Console, imbalance_ratio: float, seed: int, figure: Path) 
     """Cluster the digits with K-means and PROTOCOL, print the scores and draw a figure."""
     if not figure.absolute().parent.is_dir():
         raise typer.BadParameter(f"{figure}: folder {figure.absolute().parent} does not exist")
-    views, labels_true = load_dataset("digits", imbalance_ratio=imbalance_ratio, random_state=seed)
+    views, labels_true = load_digits_views(imbalance_ratio=imbalance_ratio, random_state=seed)
     class_sizes = np.bincount(labels_true)
     k = len(class_sizes)
     console.info(f"{len(views)} digits, {views.n_views} views, class sizes {class_sizes.tolist()}")

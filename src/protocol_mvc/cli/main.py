@@ -14,7 +14,6 @@ from protocol_mvc.cli import options as opt
 from protocol_mvc.cli.output import CommandGroup, Console, JsonDict
 
 app = typer.Typer(cls=CommandGroup, no_args_is_help=True, pretty_exceptions_show_locals=False)
-datasets = typer.Typer(help="Data sets known by name, such as @digits.", no_args_is_help=True)
 
 
 def _print_version(wanted: bool) -> None:
@@ -51,7 +50,6 @@ def info(
     views: opt.ViewNames = None,
     id_column: opt.IdColumn = None,
     labels: opt.Labels = None,
-    data_home: opt.DataHome = None,
     config: opt.Config = None,
     changes: opt.Changes = None,
     seed: opt.Seed = None,
@@ -76,7 +74,7 @@ def info(
     settings = read_settings(
         config, changes, method=method, preset=preset, n_clusters=n_clusters, random_state=seed, device=device
     )
-    source = make_source(data, views, id_column, labels, data_home)
+    source = make_source(data, views, id_column, labels)
     return describe_data(Console(as_json, quiet), source, settings)
 
 
@@ -91,7 +89,6 @@ def fit(
     views: opt.ViewNames = None,
     id_column: opt.IdColumn = None,
     labels: opt.Labels = None,
-    data_home: opt.DataHome = None,
     config: opt.Config = None,
     changes: opt.Changes = None,
     seed: opt.Seed = None,
@@ -126,7 +123,7 @@ def fit(
     return fit_run(
         Console(as_json, quiet),
         context.find_root().obj,
-        make_source(data, views, id_column, labels, data_home),
+        make_source(data, views, id_column, labels),
         settings,
         output,
         write_anndata=write_anndata,
@@ -143,7 +140,6 @@ def predict(
     output: opt.TableOutput = "-",
     views: opt.ViewNames = None,
     id_column: opt.IdColumn = None,
-    data_home: opt.DataHome = None,
     device: opt.Device = None,
     force: opt.Force = False,
     as_json: opt.Json = False,
@@ -162,7 +158,7 @@ def predict(
     from protocol_mvc.cli.data import make_source
     from protocol_mvc.cli.predict import predict_labels
 
-    source = make_source(data, views, id_column, data_home=data_home)
+    source = make_source(data, views, id_column)
     return predict_labels(Console(as_json, quiet), run, source, output, device, force)
 
 
@@ -173,7 +169,6 @@ def transform(
     output: opt.TableOutput = "-",
     views: opt.ViewNames = None,
     id_column: opt.IdColumn = None,
-    data_home: opt.DataHome = None,
     device: opt.Device = None,
     force: opt.Force = False,
     as_json: opt.Json = False,
@@ -188,7 +183,7 @@ def transform(
     from protocol_mvc.cli.data import make_source
     from protocol_mvc.cli.predict import transform_samples
 
-    source = make_source(data, views, id_column, data_home=data_home)
+    source = make_source(data, views, id_column)
     return transform_samples(Console(as_json, quiet), run, source, output, device, force)
 
 
@@ -298,57 +293,6 @@ def demo(
     from protocol_mvc.cli.demo import run_demo
 
     return run_demo(Console(as_json, quiet), ratio, seed, figure)
-
-
-DatasetName = Annotated[
-    str, typer.Argument(metavar="NAME", help="Name, as in `datasets list`.", show_default=False)
-]
-
-
-@datasets.command("list")
-def list_datasets(
-    data_home: opt.DataHome = None, as_json: opt.Json = False, quiet: opt.Quiet = False
-) -> JsonDict:
-    """List the known data sets and whether their files are available.
-
-    Examples:
-      $ protocol-mvc datasets list
-      $ protocol-mvc info @digits
-    """
-    from protocol_mvc.cli.datasets import list_known
-
-    return list_known(Console(as_json, quiet), data_home)
-
-
-@datasets.command()
-def path(
-    name: DatasetName, data_home: opt.DataHome = None, as_json: opt.Json = False, quiet: opt.Quiet = False
-) -> JsonDict:
-    """Print the path of the file of a data set.
-
-    Examples:
-      $ protocol-mvc datasets path hdigit
-    """
-    from protocol_mvc.cli.datasets import print_path
-
-    return print_path(Console(as_json, quiet), name, data_home)
-
-
-@datasets.command("info")
-def dataset_info(
-    name: DatasetName, data_home: opt.DataHome = None, as_json: opt.Json = False, quiet: opt.Quiet = False
-) -> JsonDict:
-    """Describe a data set and verify its file. Nothing is downloaded, because the licences differ.
-
-    Examples:
-      $ protocol-mvc datasets info hdigit --data-home data
-    """
-    from protocol_mvc.cli.datasets import print_info
-
-    return print_info(Console(as_json, quiet), name, data_home)
-
-
-app.add_typer(datasets, name="datasets")
 
 
 def main() -> None:

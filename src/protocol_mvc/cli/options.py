@@ -46,10 +46,6 @@ Labels = Annotated[
 LabelColumn = Annotated[
     str | None, typer.Option("--labels", metavar="COLUMN", help="Column or array of the true labels.")
 ]
-DataHome = Annotated[
-    Path | None,
-    typer.Option("--data-home", metavar="FOLDER", help="Folder of the files of known data sets (@NAME)."),
-]
 
 NClusters = Annotated[int | None, typer.Option("-k", "--n-clusters", help="Number of clusters.", min=2)]
 Method = Annotated[

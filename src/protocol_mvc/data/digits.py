@@ -4,17 +4,24 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.datasets import load_digits
 
+from protocol_mvc.data.sampling import imbalanced_subset
 from protocol_mvc.data.views import Views, as_views
 
 Images = NDArray[np.float64]
 
 
-def load_digits_views() -> tuple[Views, NDArray[np.int64]]:
+def load_digits_views(
+    *, imbalance_ratio: float | None = None, random_state: int | None = None
+) -> tuple[Views, NDArray[np.int64]]:
     """Return four views of 1797 digit images (8 x 8), and their labels from 0 to 9.
+
+    Args:
+        imbalance_ratio: Keep a subset with this ratio of smallest to largest class; None keeps all samples.
+        random_state: Seed of the subset and of the order; None keeps the order of a whole set.
 
     Returns:
         The views "pixels" (64 features), "fourier" (40), "gradients" (32) and "profiles" (20), and the
-        labels (1797,).
+        labels (n,).
     """
     bunch = load_digits()
     images = bunch.images
@@ -24,7 +31,11 @@ def load_digits_views() -> tuple[Views, NDArray[np.int64]]:
         "gradients": _gradients(images),
         "profiles": _profiles(images),
     }
-    return as_views({name: x.astype(np.float32) for name, x in views.items()}), bunch.target.astype(np.int64)
+    found, labels = as_views({name: x.astype(np.float32) for name, x in views.items()}), bunch.target
+    if imbalance_ratio is None and random_state is None:
+        return found, labels.astype(np.int64)
+    rows = imbalanced_subset(labels, imbalance_ratio, random_state or 0)
+    return found[rows], labels[rows].astype(np.int64)
 
 
 def _gradients(images: Images, bins: int = 8, cells: int = 2) -> Images:

@@ -32,20 +32,24 @@ def class_counts(n_max: float, n_classes: int, imbalance_ratio: float) -> NDArra
     return np.maximum(np.round(n_max * decay), 1).astype(np.int64)
 
 
-def imbalanced_subset(labels: ArrayLike, imbalance_ratio: float, random_state: int = 0) -> NDArray[np.intp]:
+def imbalanced_subset(
+    labels: ArrayLike, imbalance_ratio: float | None, random_state: int = 0
+) -> NDArray[np.intp]:
     """Draw a random subset whose class sizes decay geometrically, as in the PROTOCOL paper.
 
     Args:
         labels: class of each sample (n,). Classes shrink in sorted order, starting from the mean class size.
-        imbalance_ratio: size of the smallest class over that of the largest, in (0, 1].
+        imbalance_ratio: size of the smallest class over that of the largest, in (0, 1]; None keeps all samples.
         random_state: seed.
 
     Returns:
         Positions of the chosen samples, in random order. Every class keeps at least one sample.
     """
     classes, codes = np.unique(np.asarray(labels), return_inverse=True)
-    counts = class_counts(len(codes) / max(len(classes), 1), len(classes), imbalance_ratio)
     rng = np.random.default_rng(random_state)
+    if imbalance_ratio is None:
+        return rng.permutation(len(codes))
+    counts = class_counts(len(codes) / max(len(classes), 1), len(classes), imbalance_ratio)
     chosen = [rng.permutation(np.flatnonzero(codes == k))[:count] for k, count in enumerate(counts)]
     return rng.permutation(np.concatenate(chosen))
 

@@ -107,10 +107,7 @@ def _read_classic(path: Path, max_bytes: int) -> Decoded:
             read = loadmat(path, appendmat=False, variable_names=names, mat_dtype=True, spmatrix=False)
         except ComplexWarning:
             raise DataError(f"one of {', '.join(names)} holds complex values: store real numbers.") from None
-    is_cell = lambda value: isinstance(value, np.ndarray) and value.dtype == object
-    contents = {
-        name: list(read[name].ravel(order="F")) if is_cell(read[name]) else [read[name]] for name in names
-    }
+    contents = {name: _cells(read[name]) for name in names}
     sizes = [
         8 * sum(part.shape) if is_sparse(part) else getattr(part, "nbytes", 0)
         for parts in contents.values()
@@ -118,6 +115,11 @@ def _read_classic(path: Path, max_bytes: int) -> Decoded:
     ]
     _check_size(sum(sizes), max_bytes)
     return views, label, contents
+
+
+def _cells(value: Any) -> list[Any]:
+    is_cell = isinstance(value, np.ndarray) and value.dtype == object
+    return list(value.ravel(order="F")) if is_cell else [value]
 
 
 def _read_hdf5(path: Path, max_bytes: int) -> Decoded:

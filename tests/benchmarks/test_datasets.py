@@ -4,20 +4,21 @@ import hashlib
 
 import numpy as np
 import pytest
+from benchmarks import datasets
+from benchmarks.datasets import (
+    DATASETS,
+    Dataset,
+    available_datasets,
+    dataset_path,
+    list_datasets,
+    load_dataset,
+)
 from scipy.sparse import csr_array
 from tests.io.mat_writers import WRITERS, write_v5
 
 from protocol_mvc.data.hashing import data_hash
 from protocol_mvc.data.sampling import class_counts
 from protocol_mvc.data.views import as_views
-from protocol_mvc.io import datasets
-from protocol_mvc.io.catalogue import DATASETS, Dataset
-from protocol_mvc.io.datasets import (
-    available_datasets,
-    dataset_path,
-    list_datasets,
-    load_dataset,
-)
 
 X = np.arange(24.0).reshape(12, 2)
 Y = np.repeat([0, 1], 6)
@@ -59,27 +60,20 @@ def test_ratio_gives_an_imbalanced_subset(folder):
     assert np.bincount(labels).tolist() == class_counts(6, 2, 0.5).tolist()
 
 
-@pytest.mark.parametrize("place", ["PROTOCOL_DATA", "XDG_CACHE_HOME", "shared"])
-def test_search_order(folder, monkeypatch, place):
-    if place == "shared":
-        (folder / "shared").mkdir()
-        (folder / "project").mkdir()
-        (folder / "tiny.npz").rename(folder / "shared" / "tiny.npz")
-        (folder / "shared" / "data").symlink_to(folder / "shared")
-        monkeypatch.chdir(folder / "project")
-    elif place == "XDG_CACHE_HOME":
-        (folder / "protocol_mvc").mkdir()
-        (folder / "tiny.npz").rename(folder / "protocol_mvc" / "tiny.npz")
-        monkeypatch.setenv(place, str(folder))
-    else:
-        monkeypatch.setenv(place, str(folder))
+def test_files_are_searched_in_the_data_home_then_in_the_environment(folder, monkeypatch):
+    monkeypatch.setenv("PROTOCOL_DATA", str(folder))
+    assert len(load_dataset("tiny")[1]) == 12
+    with pytest.raises(FileNotFoundError):
+        load_dataset("tiny", data_home=folder / "nowhere")
+    monkeypatch.delenv("PROTOCOL_DATA")
+    monkeypatch.setenv("HOME", str(folder))
+    (folder / "protocol_mvc_data").mkdir()
+    (folder / "tiny.npz").rename(folder / "protocol_mvc_data" / "tiny.npz")
     assert len(load_dataset("tiny")[1]) == 12
 
 
 def test_a_missing_file_says_what_is_sought_and_where(folder):
-    with pytest.raises(
-        FileNotFoundError, match=r"'tiny'.*A tiny set.*tiny\.npz.*nowhere.*shared.*PROTOCOL_DATA"
-    ):
+    with pytest.raises(FileNotFoundError, match=r"'tiny'.*A tiny set.*tiny\.npz.*nowhere.*PROTOCOL_DATA"):
         load_dataset("tiny")
     with pytest.raises(FileNotFoundError) as missing:
         dataset_path("caltech5v", folder)
