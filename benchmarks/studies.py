@@ -39,7 +39,6 @@ Features = npt.NDArray[np.floating]
 Observe = Callable[[Protocol, Source, EpochRecord], None]
 
 TEST_FRACTION = 0.2  # of the smallest class; the test part has as many samples of every class
-CALIBRATION = ("mean_confidence", "ece", "auroc")
 MAX_POINTS = 1000  # of a t-SNE
 # Pairs of config fields, as in the figures of the paper; `grid` adds the default where it is missing.
 GRIDS: dict[str, dict[str, tuple[float, ...]]] = {
@@ -131,13 +130,13 @@ def calibration(unit: Unit, config: Config) -> Record:
     with timed() as times:
         model = fit_method(unit.method, views, unit.seed, config, labels_true)
     confidence = model.predict_proba(views).max(axis=1)
-    values = metrics.calibration(labels_true, model.labels_, confidence)
+    values = metrics.calibration(labels_true, model.labels_, confidence)._asdict()
     return {
         "data_hash": data_hash(views),
         "n_samples": len(views),
         **times,
         "scores": rounded_scores(labels_true, model.labels_),
-        "calibration": dict(zip(CALIBRATION, (round(value, 4) for value in values), strict=True)),
+        "calibration": {name: round(value, 4) for name, value in values.items()},
     }
 
 

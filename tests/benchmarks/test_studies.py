@@ -71,7 +71,7 @@ def test_confidence_is_that_of_the_labels_of_a_fit(fit):
     found = studies.calibration(UNIT, CONFIG)
     expected = calibration(LABELS, fit.labels_, fit.predict_proba(VIEWS).max(1))
     assert found["scores"] == runs.rounded_scores(LABELS, fit.labels_)
-    assert list(found["calibration"].values()) == pytest.approx(list(expected), abs=1e-4, nan_ok=True)
+    assert found["calibration"] == pytest.approx(expected._asdict(), abs=1e-4, nan_ok=True)
 
 
 def test_a_curve_has_the_epochs_and_losses_of_a_fit_and_its_final_scores(fit):
