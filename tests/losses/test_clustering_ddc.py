@@ -11,7 +11,13 @@ from torch import Tensor
 from torch.autograd import gradcheck
 from torch.nn import functional
 
-from protocol_mvc.losses.clustering import cauchy_schwarz, ddc, gaussian_kernel, orthogonality
+from protocol_mvc.losses.clustering import (
+    cauchy_schwarz,
+    corner_similarity,
+    ddc,
+    gaussian_kernel,
+    orthogonality,
+)
 
 seeds = st.integers(0, 2**32)
 
@@ -111,6 +117,11 @@ def test_no_samples_are_more_alike_than_equal_ones(seed: int):
     """Far from the origin rounding makes some squared distances negative."""
     x = 1000 + torch.randn(20, 3, generator=torch.Generator().manual_seed(seed))
     assert (gaussian_kernel(x) <= 1).all()
+
+
+def test_corner_similarity_by_hand():
+    m = corner_similarity(torch.tensor([[1.0, 0.0], [0.5, 0.5]]))
+    torch.testing.assert_close(m, torch.tensor([[1.0, math.exp(-2)], [math.exp(-0.5)] * 2]))
 
 
 def test_gradients():

@@ -1,8 +1,8 @@
-"""Do the tests notice a wrong sign? `python -m tests.mutation.campaign [FILE ...]`; `make mutation` asks.
+"""Mutation testing of `transport` and `losses`: `python -m tests.mutation.campaign [FILE ...]`.
 
-Every mutant of a file of `transport` or `losses` is given to its own test file, and to as many other tests of
-its folder as BUDGET allows. What survives must be explained in `survivors.toml`, or the command
-fails. Mutants live in the memory of forked processes: no file is touched, and nothing is imported twice.
+Every mutant of a file is tested by the file's own tests and by as many other tests of its folder as fit into
+BUDGET seconds. A mutant that survives must be explained in `survivors.toml`, or the command fails. Mutants
+exist only in the memory of forked processes: no file is changed, and nothing is imported twice.
 """
 
 import importlib
@@ -14,6 +14,7 @@ import resource
 import sys
 import time
 import tomllib
+from collections import Counter
 from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
@@ -23,7 +24,7 @@ import pytest
 import typer
 from benchmarks.records import append, now, provenance
 from hypothesis import settings
-from tests.mutation.mutants import difference, graft, mutants
+from tests.mutation.mutants import describe, graft, mutants
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "src" / "protocol_mvc"
@@ -31,38 +32,41 @@ PARTS = ("transport", "losses")
 RESULTS = ROOT / "benchmarks" / "results" / "mutation.jsonl"
 EXPLAINED = tomllib.loads(Path(__file__).with_name("survivors.toml").read_text())
 UNEXPLAINED = "unexplained"
-BUDGET = 5.0  # seconds of the processor after which no test of another file is taken
-SECONDS = 60  # of the processor; a mutant that takes longer does not end
+BUDGET = 5.0  # CPU seconds after which no test of another file is added
+MAX_SECONDS = 60  # CPU seconds of a mutant; one that takes longer is caught
 PYTEST = ["-qs", "--hypothesis-profile=mutation", "-p", "no:cacheprovider", "-p", "no:xdist"]
-PYTEST += ["-W", "ignore::pytest.PytestAssertRewriteWarning"]  # of plugins that are here already
+PYTEST += ["-W", "ignore::pytest.PytestAssertRewriteWarning"]  # plugins are imported already
 settings.register_profile("mutation", max_examples=20, derandomize=True, deadline=None, database=None)
 
 
 class Trial:
-    """A plugin of pytest that runs the collected tests once for each mutant, each time in a fork."""
+    """Plugin of pytest that runs the collected tests once for each mutant, each time in a fork."""
 
     def __init__(self, path: Path) -> None:
         self.part = path.resolve().relative_to(PACKAGE)
         self.source, self.count = path.read_text(), 0
-        self.alive: list[str] = []
+        self.survivors: dict[str, int] = {}  # line of each, by its description
         self.module = importlib.import_module(".".join(["protocol_mvc", *self.part.with_suffix("").parts]))
 
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
-        """Takes the place of running the tests."""
+        """Replace the normal run of the tests."""
         session.items[:] = self._chosen(session)
-        assert not self.notices(session, self.source), "the tests fail without any change"
-        assert self.notices(session, self.source.replace("return ", "return 0 * ")), "the tests see no source"
+        assert not self.catches(session, self.source), "the tests fail without any change"
+        assert self.catches(session, self.source.replace("return ", "return 0 * ")), "no test uses the source"
+        seen: Counter[str] = Counter()
         for mutant in mutants(self.source):
-            self.count += 1
-            if not self.notices(session, mutant):
-                self.alive.append(difference(self.source, mutant))
-                typer.echo(f"{self.part} {self.alive[-1]}", err=True)
+            line, change = describe(self.source, mutant)
+            seen[change] += 1
+            if not self.catches(session, mutant):
+                self.survivors[change if seen[change] == 1 else f"{change} ({seen[change]})"] = line
+                typer.echo(f"{self.part}:{line} {change} ({seen[change]})", err=True)
+        self.count = seen.total()
         return True
 
     def _chosen(self, session: pytest.Session) -> list[pytest.Item]:
-        """The file's own tests, and others that fit into the budget, now sorted by their time."""
+        """Return the file's own tests and others that fit into the budget, the fastest first."""
         random.Random(0).shuffle(session.items)
-        other = lambda item: item.path.name != f"test_{self.part.name}"
+        other = lambda item: not item.path.name.startswith(f"test_{self.part.stem}")
         session.items.sort(key=other)
         read, write = os.pipe()
         if not (child := os.fork()):
@@ -78,22 +82,22 @@ class Trial:
         return [session.items[i] for _, i in sorted(cost)]
 
     def _run(self, session: pytest.Session) -> Iterator[float]:
-        """Run test after test and say how long it took."""
+        """Run test after test and yield the CPU seconds of each."""
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         for item, after in itertools.pairwise([*session.items, None]):
             start = time.process_time()
             session.config.hook.pytest_runtest_protocol(item=item, nextitem=after)
             yield time.process_time() - start
 
-    def notices(self, session: pytest.Session, source: str) -> bool:
-        """Whether a test fails with this source, which only a process of its own sees."""
+    def catches(self, session: pytest.Session, source: str) -> bool:
+        """Return whether a test fails with this source, in a process of its own."""
         if child := os.fork():
             code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-            if code > 1:  # what caught this one may catch the next
+            if code > 1:  # the test that caught this mutant may catch the next
                 session.items.insert(0, session.items.pop(code - 2))
             return code != 0
         try:
-            resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS))
+            resource.setrlimit(resource.RLIMIT_CPU, (MAX_SECONDS, MAX_SECONDS))
             graft(self.module, source)
             for i, _ in enumerate(self._run(session)):
                 if session.testsfailed:
@@ -103,10 +107,13 @@ class Trial:
             os._exit(1)
 
     def record(self) -> dict[str, Any]:
-        """What is known in the end."""
-        reasons = {line: why for why, lines in EXPLAINED.get(str(self.part), {}).items() for line in lines}
-        survivors = [f"{line} -> {reasons.get(line.partition(': ')[2], UNEXPLAINED)}" for line in self.alive]
-        counts = {"mutants": self.count, "killed": self.count - len(self.alive), "survived": len(self.alive)}
+        """Return the record of the file."""
+        reasons = {x: reason for reason, found in EXPLAINED.get(str(self.part), {}).items() for x in found}
+        survivors = [
+            {"line": line, "mutant": x, "reason": reasons.get(x, UNEXPLAINED)}
+            for x, line in self.survivors.items()
+        ]
+        counts = {"mutants": self.count, "killed": self.count - len(survivors), "survived": len(survivors)}
         tool = f"cosmic-ray {metadata.version('cosmic-ray')}"
         return {"study": "mutation", "file": str(self.part), **counts, "survivors": survivors, "tool": tool}
 
@@ -115,7 +122,7 @@ def campaign(
     files: Annotated[list[Path] | None, typer.Argument(help="Which sources; all if none is named.")] = None,
     results: Annotated[Path, typer.Option(help="Where the records go.")] = RESULTS,
 ) -> None:
-    """Change the sources, run the tests, and append a record of what they did not notice."""
+    """Test the mutants of the sources and append a record of those that survive."""
     unexplained = 0
     for path in files or [p for part in PARTS for p in sorted((PACKAGE / part).glob("[a-z]*.py"))]:
         trial = Trial(path)
@@ -123,7 +130,7 @@ def campaign(
         record = {**trial.record(), "ended": now(), **provenance()}
         append(record, results)
         typer.echo(json.dumps(record))
-        unexplained += sum(UNEXPLAINED in line for line in record["survivors"])
+        unexplained += sum(found["reason"] == UNEXPLAINED for found in record["survivors"])
     sys.exit(unexplained > 0)
 
 

@@ -1,7 +1,9 @@
-"""Sources with one mistake each (those of cosmic-ray), and how a running module gets one."""
+"""Mutants of a source by the operators of cosmic-ray, and how a loaded module gets one."""
 
 import ast
+import io
 import sys
+import tokenize
 from collections.abc import Iterator
 from types import FunctionType, ModuleType
 
@@ -9,25 +11,20 @@ from cosmic_ray import plugins
 from cosmic_ray.ast import ast_nodes, get_ast
 from cosmic_ray.mutating import mutate_code
 
-# Of the many replacements of an operator those that are not caught by the same tests anyway.
+# Replacements of operators, except those that the same tests catch anyway.
 ORDERS = ("Lt", "LtE", "Gt", "GtE")
-CHANGES = {"", "Add_Sub", "Sub_Add", "Mul_Div", "Div_Mul", "Pow_Mul", "FloorDiv_Mul", "BitAnd_BitOr"}
-CHANGES |= {
-    "Eq_NotEq",
-    "NotEq_Eq",
-    "Is_IsNot",
-    "IsNot_Is",
-    "In_NotIn",
-    "NotIn_In",
-    "Delete_USub",
-    "Delete_Not",
+CHANGES = {
+    "",
+    *("Add_Sub", "Sub_Add", "Mul_Div", "Div_Mul", "Pow_Mul", "FloorDiv_Mul", "BitAnd_BitOr"),
+    *("Eq_NotEq", "NotEq_Eq", "Is_IsNot", "IsNot_Is", "In_NotIn", "NotIn_In", "Delete_USub", "Delete_Not"),
+    *(f"{one}_{other}" for one in ORDERS for other in ORDERS),
 }
-CHANGES |= {f"{one}_{other}" for one in ORDERS for other in ORDERS}
+LAYOUT = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT}
 
 
 def mutants(source: str) -> Iterator[str]:
-    """The source with one change, again and again, if that means something else and is Python."""
-    seen = {meaning(source), None}
+    """Yield the source with one change, for every change that is valid Python of another meaning."""
+    seen = {_meaning(source), None}
     for name in plugins.operator_names():
         kind = plugins.get_operator(name)
         if kind.arguments() or name.partition("_")[2] not in CHANGES:
@@ -35,19 +32,19 @@ def mutants(source: str) -> Iterator[str]:
         places = [place for node in ast_nodes(get_ast(source)) for place in kind().mutation_positions(node)]
         for occurrence in range(len(places)):
             mutant = mutate_code(source, kind(), occurrence)
-            if meaning(mutant) not in seen:
-                seen.add(meaning(mutant))
+            if _meaning(mutant) not in seen:
+                seen.add(_meaning(mutant))
                 yield mutant
 
 
-def meaning(source: str) -> str | None:
-    """The syntax tree without types and the star before keywords; nothing if there is none."""
+def _meaning(source: str) -> str | None:
+    """Return the syntax tree without types and without the star before keywords; None if it is not valid."""
     try:
         tree = ast.parse(source)
     except SyntaxError:
         return None
     for node in ast.walk(tree):
-        if isinstance(node, ast.arguments):  # of the star a mutant makes a slash
+        if isinstance(node, ast.arguments):  # a mutant replaces the star by a slash
             node.posonlyargs, node.args = [], [*node.posonlyargs, *node.args, *node.kwonlyargs]
             node.defaults = [*node.defaults, *filter(None, node.kw_defaults)]
             node.kwonlyargs, node.kw_defaults = [], []
@@ -55,14 +52,41 @@ def meaning(source: str) -> str | None:
     return ast.dump(tree)
 
 
-def difference(source: str, mutant: str) -> str:
-    """The number of the first line that differs, and what it became."""
-    lines = zip(source.splitlines(), mutant.splitlines(), strict=False)
-    return next(f"{i}: {' '.join(new.split())}" for i, (old, new) in enumerate(lines, 1) if old != new)
+def describe(source: str, mutant: str) -> tuple[int, str]:
+    """Return the line of a change, and the changed function or constant with the tokens before and after.
+
+    The description, such as ``"solve: < -> <="``, does not depend on comments and on names of variables.
+    """
+    old, new = _tokens(source), _tokens(mutant)
+    first = next(i for i, pair in enumerate(zip(old, new, strict=False)) if pair[0].string != pair[1].string)
+    tail = 0
+    while tail < min(len(old), len(new)) - first and old[-1 - tail].string == new[-1 - tail].string:
+        tail += 1
+    before, after = (" ".join(t.string for t in part[first : len(part) - tail]) for part in (old, new))
+    line = old[first].start[0]
+    return line, f"{_place(ast.parse(source), line)}: {before} -> {after}"
+
+
+def _tokens(source: str) -> list[tokenize.TokenInfo]:
+    return [t for t in tokenize.generate_tokens(io.StringIO(source).readline) if t.type not in LAYOUT]
+
+
+def _place(tree: ast.Module | ast.ClassDef, line: int) -> str:
+    """Return the dotted name of the function, class or constant that is defined on a line."""
+    for node in tree.body:
+        decorators = getattr(node, "decorator_list", [])
+        if not min([node.lineno, *(d.lineno for d in decorators)]) <= line <= (node.end_lineno or 0):
+            continue
+        if isinstance(node, ast.ClassDef) and any(part.lineno <= line for part in node.body):
+            return f"{node.name}.{_place(node, line)}"
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            return node.name
+        return ast.unparse(node).partition(" = ")[0]
+    return "module"
 
 
 def graft(module: ModuleType, source: str) -> None:
-    """Give a module another source in place: whoever holds a part of it has the new one."""
+    """Change the functions, classes and constants of a module in place, for all who have imported them."""
     fresh = dict(vars(module))
     exec(compile(source, str(module.__file__), "exec"), fresh)
     for name, new in fresh.items():
@@ -88,7 +112,7 @@ def _graft_members(old: type, new: type) -> None:
                 setattr(old, name, value)
         elif have.__code__.co_freevars == value.__code__.co_freevars:
             _graft_code(have, value)
-        else:  # what a decorator made
+        else:  # made by a decorator
             setattr(old, name, value)
 
 
