@@ -14,6 +14,7 @@ from protocol_mvc.training.checkpoint import FILE_NAME
 from protocol_mvc.utils.config import update_config
 
 VIEWS, _ = blobs((40, 20, 10))
+PAIRED, _ = paired_blobs((40, 20, 10))
 TWO_ROUNDS = update_config(ProtocolConfig(), SMALL)
 
 
@@ -30,11 +31,7 @@ def assert_same_fit(first: PROTOCOL, second: PROTOCOL) -> None:
 
 @pytest.mark.parametrize(
     ("config", "views"),
-    [
-        (TWO_ROUNDS, with_gaps(VIEWS)),
-        (TWO_ROUNDS, paired_blobs((40, 20, 10))[0]),
-        (TINY_PAPER, with_gaps(VIEWS)),
-    ],
+    [(TWO_ROUNDS, with_gaps(VIEWS)), (TWO_ROUNDS, PAIRED), (TINY_PAPER, with_gaps(VIEWS))],
     ids=["incomplete views", "paired views", "paper"],
 )
 def test_protocol_interrupted_at_every_epoch_resumes_to_the_same_bits(

@@ -1,5 +1,6 @@
 """Several processes compute what one would: sums, gradients, plans and whole fits."""
 
+import json
 import os
 import signal
 import subprocess
@@ -245,24 +246,26 @@ main()
 
 
 def torchrun(folder: Path, output: str, *words: str) -> "subprocess.Popen[bytes]":
-    """The command in two processes, which keep every state."""
+    """Start the command in two processes that write every state."""
     (folder / "command.py").write_text(COMMAND)
     launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     fit = ["command.py", "fit", "views.npz", "-k", "3", "--seed", "0", "-o", output, "--quiet"]
-    changes = [f"--set={name}={value}" for name, value in {**SMALL, "hidden": "[16]"}.items()]
+    changes = SMALL | {"schedule__n_epochs_reconstruct": 60}
+    options = [f"--set={name.replace('__', '.')}={json.dumps(value)}" for name, value in changes.items()]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    command = [*launcher, *words, *fit, *changes, "--set=reconstruct_length=60"]
-    return subprocess.Popen(command, cwd=folder, env=environment, stderr=subprocess.PIPE)
+    return subprocess.Popen(
+        [*launcher, *words, *fit, *options], cwd=folder, env=environment, stderr=subprocess.PIPE
+    )
 
 
 def workers(launcher: int) -> list[int]:
-    """The processes that torchrun has started."""
+    """Return the ids of the processes that torchrun has started."""
     return [int(word) for word in Path(f"/proc/{launcher}/task/{launcher}/children").read_text().split()]
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks for processes in /proc")
-def test_a_killed_worker_is_restarted_and_the_labels_are_those_of_an_undisturbed_run(tmp_path: Path):
+def test_killed_worker_is_restarted_and_resumes_to_the_same_labels(tmp_path: Path):
     np.savez(tmp_path / "views.npz", a=VIEWS[0], b=VIEWS[1])
     undisturbed = torchrun(tmp_path, "calm")
     _, messages = undisturbed.communicate(timeout=300)
