@@ -10,6 +10,8 @@ from protocol_mvc.training import checkpoint
 from protocol_mvc.training.checkpoint import Checkpoint
 from protocol_mvc.training.stage import TrainingState
 
+MAX_INTERRUPTIONS = 100
+
 
 class StopError(Exception):
     """Raised in place of a kill."""
@@ -51,7 +53,8 @@ def interrupted_at_every_epoch(make: Callable[[], Any], X: Any, folder: Path) ->
         X: the data.
         folder: folder of the checkpoint.
     """
-    n_interruptions = 0
-    while (model := interrupted(lambda: make().fit(X, checkpoint_dir=folder), 1)) is None:
-        n_interruptions += 1
-    return model, n_interruptions
+    for n_interruptions in range(MAX_INTERRUPTIONS):
+        model = interrupted(lambda: make().fit(X, checkpoint_dir=folder), 1)
+        if model is not None:
+            return model, n_interruptions
+    raise AssertionError(f"the fit did not end after {MAX_INTERRUPTIONS} interruptions")
