@@ -134,6 +134,23 @@ class TestOrder:
         train(module, [stage], data, generator)
         assert seen == [(data, generator)] * 2
 
+    def test_every_stage_has_its_own_subsample_which_the_seed_determines(self):
+        def subsamples(seed: int) -> list[list[float]]:
+            module, seen = Weight(), list[list[float]]()
+
+            def step(batch, progress, context):
+                seen.append(sorted(batch.views[0][:, 0].tolist()))
+                return {"loss": module.w.square()}
+
+            stage = Stage("s", 2, step, sampling=Sampling(max_samples=4))
+            train(module, [stage, stage._replace(name="t")], source(DATA, 4), seeded(seed))
+            return seen
+
+        first, again, second, _ = subsamples(0)
+        assert len(first) == 4
+        assert first == again != second
+        assert subsamples(0) == subsamples(0) != subsamples(1)
+
     def test_stage_without_epochs_needs_no_step(self):
         started = []
         stage = Stage("start only", on_start=lambda source, generator: started.append(len(source)))
@@ -324,6 +341,9 @@ class Line(nn.Module):
     def step(self, batch: Any, progress: float, context: Any) -> dict[str, Tensor]:
         return {"loss": self.layer(batch.views[0]).square().mean()}
 
+    def weights(self) -> list[float]:
+        return [*self.layer.weight.detach()[0].tolist(), float(self.layer.bias.detach())]
+
 
 def fit_line(batch_size: int, *stages: tuple[int, str], full_batch: bool = False) -> list[float]:
     """Return the weights after stages of this length and this reset of the optimizer."""
@@ -333,7 +353,7 @@ def fit_line(batch_size: int, *stages: tuple[int, str], full_batch: bool = False
         for i, (n, reset) in enumerate(stages)
     ]
     train(module, made, source(DATA, batch_size), seeded())
-    return [*module.layer.weight.detach()[0].tolist(), float(module.layer.bias.detach())]
+    return module.weights()
 
 
 class TestOptimizer:
@@ -342,6 +362,15 @@ class TestOptimizer:
         step = lambda batch, progress, context: {"up": 3 * module.w, "down": -module.w}
         train(module, [Stage("s", 1, step, Optimizer(0.1))], source(DATA, 10), seeded())
         assert float(module.w.detach()) == pytest.approx(0.9)  # Adam's first step is the learning rate
+
+    def test_every_batch_is_one_step_of_adam(self):
+        module, generator, data = Line(), seeded(), source(DATA, 4)
+        adam = torch.optim.Adam(module.parameters(), lr=0.1, fused=True)
+        for batch in [batch for _ in range(2) for batch in data.shuffled(generator)]:
+            adam.zero_grad()
+            module.step(batch, 0.0, None)["loss"].backward()
+            adam.step()
+        assert fit_line(4, (2, "stage")) == module.weights()
 
     @pytest.mark.parametrize(("max_grad_norm", "norm"), [(None, 2.0), (100.0, 2.0), (0.5, 0.5)], ids=str)
     def test_gradient_is_clipped_to_max_grad_norm(self, max_grad_norm: float | None, norm: float):
