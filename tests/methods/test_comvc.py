@@ -21,7 +21,7 @@ def test_the_published_values():
 
 
 @pytest.mark.parametrize("negatives", [None, 0.25])
-def test_the_contrast_counts_by_the_least_weight(negatives: float | None):
+def test_the_contrast_is_scaled_by_the_smallest_view_weight(negatives: float | None):
     method = made("comvc", [5, 4, 3], negative_samples_ratio=negatives).eval()
     method.network.fusion.view_logits.data = torch.tensor([0.0, 1.0, -2.0])
     found = method.network(BATCH.views)

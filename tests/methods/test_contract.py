@@ -1,4 +1,4 @@
-"""What every estimator promises, whatever its method."""
+"""Properties that every estimator has, for every method."""
 
 import math
 from itertools import pairwise
@@ -31,7 +31,7 @@ def model(name: str, fitted: dict[str, MultiViewClusterer]) -> MultiViewClustere
 
 
 @every
-def test_labels_are_clusters_from_the_largest_on(name: str, model: MultiViewClusterer):
+def test_labels_are_numbered_by_cluster_size(name: str, model: MultiViewClusterer):
     assert model.labels_.shape == (90,)
     assert set(model.labels_) <= {0, 1, 2}
     assert model.cluster_sizes_.tolist() == np.bincount(model.labels_, minlength=3).tolist()
@@ -73,7 +73,7 @@ def test_the_history_is_of_finite_numbers(name: str, model: MultiViewClusterer):
 
 
 @every
-def test_the_same_seed_gives_the_same_bits_whatever_the_truth(name: str, model: MultiViewClusterer):
+def test_the_same_seed_gives_the_same_bits_for_any_y(name: str, model: MultiViewClusterer):
     again = small(name).fit(VIEWS, TRUTH)
     assert np.array_equal(again.predict_proba(VIEWS), model.predict_proba(VIEWS))
     other = small(name, random_state=1).fit(VIEWS)

@@ -31,7 +31,7 @@ def test_the_published_values():
 
 
 @every
-def test_stages_are_those_of_every_run_with_names_of_their_own(name: str):
+def test_every_run_has_stages_with_names_of_their_own(name: str):
     one, three = (made(name, [5, 4], n_init=n).stages() for n in (1, 3))
     names = [stage.name for stage in three]
     assert len(three) == 3 * (len(one) - 1) + 1
@@ -42,7 +42,7 @@ def test_stages_are_those_of_every_run_with_names_of_their_own(name: str):
 
 
 @every
-def test_every_run_begins_with_weights_of_its_own(name: str):
+def test_every_run_starts_with_new_weights(name: str):
     method, generator = made(name, [5, 4, 3]), seeded(1)
     before = {k: x.clone() for k, x in method.state_dict().items()}
     method.reinitialize(source(VIEWS), generator)
@@ -71,7 +71,7 @@ def test_the_best_epoch_of_the_best_run_gives_the_labels(name: str):
 
 @every
 @pytest.mark.parametrize("monitor", ["ddc1", "total"])
-def test_the_monitor_is_a_mean_over_batches_as_in_prediction(name: str, monitor: str):
+def test_the_monitor_is_a_mean_over_batches_in_evaluation_mode(name: str, monitor: str):
     method, data = made(name, [5, 4, 3], monitor=monitor), source(VIEWS)
     before = {k: x.clone() for k, x in method.state_dict().items()}
     value = method.evaluate(data, seeded())
@@ -86,7 +86,7 @@ def test_the_monitor_is_a_mean_over_batches_as_in_prediction(name: str, monitor:
 
 
 @every
-def test_a_run_that_breaks_down_never_wins(name: str, monkeypatch):
+def test_a_diverged_run_is_never_used(name: str, monkeypatch):
     """Restarts whose monitored loss is no number are left behind; the labels are those of the first run."""
     config = small_config(name, n_init=2)
     model = small(name, config=config)
@@ -110,7 +110,7 @@ def failing(batch: Any, progress: float, context: Any) -> dict[str, torch.Tensor
 
 
 @every
-def test_the_next_run_begins_where_the_first_one_breaks_down(name: str):
+def test_the_next_run_starts_after_a_run_diverged(name: str):
     method, data = made(name, [5, 4, 3], n_init=2, n_epochs=2), source(VIEWS)
     skipped: list[str] = []
 
@@ -130,7 +130,7 @@ def test_the_next_run_begins_where_the_first_one_breaks_down(name: str):
 
 
 @every
-def test_it_is_an_error_if_every_run_breaks_down(name: str):
+def test_it_is_an_error_if_every_run_diverges(name: str):
     method = made(name, [5, 4, 3], n_init=2, n_epochs=2)
     stages = [stage._replace(step=failing) if stage.monitor else stage for stage in method.stages()]
     with pytest.warns(DivergenceWarning), pytest.raises(DivergenceError):
@@ -152,7 +152,7 @@ def test_the_terms_are_those_of_the_prediction(name: str):
 
 
 @every
-def test_groups_that_are_far_apart_are_found(name: str):
+def test_separated_clusters_are_found(name: str):
     views, truth = blobs((40, 40, 40), (6, 5), noise=0.2, seed=1)
     longer = small_config(name, n_epochs=20, hidden_dims=(64,), latent_dim=32, n_init=2, eval_interval=2)
     found = small(name, config=longer).fit(views).labels_

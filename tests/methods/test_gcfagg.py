@@ -46,6 +46,6 @@ def test_labels_are_the_nearest_centroids_of_the_consensus():
 
 
 def test_the_stages_are_those_of_the_paper():
-    stages = made("gcfaggmvc", DIMS).stages()
-    assert [stage.name for stage in stages] == ["reconstruct", "contrast", "read out"]
-    assert stages[1].optimizer.reset == "never"
+    trained = [stage for stage in made("gcfaggmvc", DIMS).stages() if stage.step]
+    assert [stage.name for stage in trained] == ["reconstruct", "contrast"]
+    assert [stage.optimizer.reset for stage in trained] == ["stage", "never"]

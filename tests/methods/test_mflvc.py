@@ -87,9 +87,9 @@ def test_predictions_are_the_mean_over_views():
 
 def test_the_stages_are_those_of_the_paper():
     method = made("mflvc", DIMS)
-    stages = method.stages()
-    assert [stage.name for stage in stages] == ["reconstruct", "contrast", "match", "read out"]
-    assert [stage.optimizer.reset for stage in stages[:3]] == ["stage", "never", "never"]
-    assert stages[2].sampling.full_batch
-    train(method, stages, DATA, seeded())
+    trained = {stage.name: stage for stage in method.stages() if stage.step}
+    assert list(trained) == ["reconstruct", "contrast", "match"]
+    assert [stage.optimizer.reset for stage in trained.values()] == ["stage", "never", "never"]
+    assert trained["match"].sampling.full_batch
+    train(method, method.stages(), DATA, seeded())
     assert np.allclose(method.class_prior(), infer_all(method, DATA).log_proba.exp().mean(0))

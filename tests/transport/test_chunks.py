@@ -203,12 +203,12 @@ def test_a_change_of_the_number_of_rows_is_refused():
 
 def test_the_samples_are_not_written_to():
     p, log_p = problem(0), predictions(0)
-    kept = log_p.clone()
+    before = log_p.clone()
     s = samples(log_p)
     s.sums(p, potentials(p, 0), True)
     s.cluster_lse(p, potentials(p, 0))
     s.corrected_plan(p, potentials(p, 0), 0.5)
-    assert torch.equal(log_p, kept)
+    assert torch.equal(log_p, before)
 
 
 @pytest.mark.parametrize("shape", [(), (5,), (0,), (0, 3), (3, 0), (2, 2, 2)], ids=str)

@@ -70,7 +70,7 @@ def test_scaling_is_the_recursion_of_the_paper():
 
     def sweep(p, g, gram):
         visited.append(g)
-        assert not gram  # nobody needs it
+        assert not gram  # scaling needs none
         return samples(log_p).sums(p, g, gram)
 
     iterations.scaling(Search(p, sweep, 0.0, 6), torch.zeros(5, dtype=torch.float64))

@@ -55,13 +55,15 @@ def test_the_gradient_is_required_minus_received_mass(seed, case):
 def test_the_matrix_is_minus_the_hessian_except_along_the_constant(seed, case):
     p, log_p = problem(seed, **case), predictions(seed)
     g = p.best_shift(potentials(p, seed))
-    curvature = p.negative_hessian(g, samples(log_p).sums(p, g, True))
+    matrix = p.negative_hessian(g, samples(log_p).sums(p, g, True))
     c = len(g)
-    centre = torch.eye(c, dtype=torch.float64) - 1 / c
+    projection = torch.eye(c, dtype=torch.float64) - 1 / c
     step = STEP * torch.eye(c, dtype=torch.float64)
     differences = [shifted_gradient(p, g + h, log_p) - shifted_gradient(p, g - h, log_p) for h in step]
     hessian = torch.stack(differences) / (2 * STEP)
-    torch.testing.assert_close(centre @ curvature @ centre, centre @ -hessian @ centre, rtol=1e-5, atol=1e-7)
+    torch.testing.assert_close(
+        projection @ matrix @ projection, projection @ -hessian @ projection, rtol=1e-5, atol=1e-7
+    )
 
 
 @given(seeds, cases)
@@ -69,9 +71,9 @@ def test_the_matrix_is_minus_the_hessian_except_along_the_constant(seed, case):
 def test_the_matrix_is_definite_also_along_the_constant(seed, case):
     p, log_p = problem(seed, **case), predictions(seed)
     g = p.best_shift(potentials(p, seed))
-    curvature = p.negative_hessian(g, samples(log_p).sums(p, g, True))
-    torch.testing.assert_close(curvature, curvature.T)
-    assert (torch.linalg.eigvalsh(curvature) > 0).all()
+    matrix = p.negative_hessian(g, samples(log_p).sums(p, g, True))
+    torch.testing.assert_close(matrix, matrix.T)
+    assert (torch.linalg.eigvalsh(matrix) > 0).all()
 
 
 @given(seeds, cases)
@@ -79,8 +81,8 @@ def test_the_matrix_is_definite_also_along_the_constant(seed, case):
 def test_the_matrix_along_the_constant_is_one_over_epsilon(seed, case):
     p, log_p = problem(seed, **case), predictions(seed)
     g = p.best_shift(potentials(p, seed))
-    curvature = p.negative_hessian(g, samples(log_p).sums(p, g, True))
-    assert curvature.sum().item() == pytest.approx(1 / p.epsilon, rel=1e-6)
+    matrix = p.negative_hessian(g, samples(log_p).sums(p, g, True))
+    assert matrix.sum().item() == pytest.approx(1 / p.epsilon, rel=1e-6)
 
 
 @given(seeds, cases, st.floats(-3, 3))

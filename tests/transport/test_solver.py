@@ -80,7 +80,7 @@ def test_rows_are_exact_with_the_virtual_column(seed, size, mass, knob, method):
 @given(seeds, sizes, masses, knobs, methods)
 @few
 def test_column_potentials_are_optimal(seed, size, mass, knob, method):
-    """The residual, recomputed from the optimality conditions, is what the result says it is."""
+    """The residual, recomputed from the optimality conditions, equals that of the result."""
     log_p, c, weight = predictions(seed, *size), positive(seed, size[1]), positive(seed + 1, size[0])
     t = solve(log_p, mass=mass, prior=c, row_marginal=weight, method=method, **knob)
     error = kkt_error(with_virtual(log_p, t, weight), t, mass * c / c.sum(), knob["prior_strength"])
@@ -91,7 +91,7 @@ def test_column_potentials_are_optimal(seed, size, mass, knob, method):
 @given(seeds, sizes, masses, knobs, methods, st.sampled_from([1e-3, 1e-6, 1e-9]))
 @few
 def test_the_gap_is_primal_minus_dual(seed, size, mass, knob, method, tolerance):
-    """For the plan that splits samples as the potentials say, but leaves behind exactly 1 - mass."""
+    """The plan is that of the potentials with a virtual column of exactly 1 - mass."""
     epsilon, prior_strength = knob["epsilon"], knob["prior_strength"]
     log_p, c = predictions(seed, *size), positive(seed, size[1])
     target = mass * c / c.sum()
@@ -262,9 +262,9 @@ def test_a_start_from_the_whole_mass_has_no_virtual_column(seed, method, mass):
 
 def test_a_start_is_not_written_to():
     start = solve(predictions(1)).potentials
-    kept = start.clone()
+    before = start.clone()
     solve(predictions(0), mass=0.3, init=start)
-    assert torch.equal(start, kept)
+    assert torch.equal(start, before)
 
 
 # Other solvers
@@ -494,9 +494,9 @@ def test_arguments_may_carry_a_gradient():
 @pytest.mark.parametrize("method", METHODS)
 def test_inputs_are_not_written_to(method):
     inputs: dict[str, Any] = {"log_p": predictions(0), "prior": positive(0), "row_marginal": positive(1, 9)}
-    kept = {name: tensor.clone() for name, tensor in inputs.items()}
+    before = {name: tensor.clone() for name, tensor in inputs.items()}
     solve(mass=0.5, method=method, **inputs).plan(inputs["log_p"], inputs["row_marginal"])
-    assert all(torch.equal(inputs[name], kept[name]) for name in kept)
+    assert all(torch.equal(inputs[name], before[name]) for name in before)
 
 
 # Stress: section 5 of what plain scaling cannot do

@@ -96,15 +96,15 @@ def test_processes_agree(seed, virtual_mass):
 @given(seeds, st.sampled_from([0.1, 0.5, 0.9]), st.sampled_from([0.1, 1.0, 3.0]), st.sampled_from([0, 1e6]))
 @few
 def test_few_iterations_are_enough_wherever_the_samples_are(seed, virtual_mass, spread, place):
-    looks = []
+    calls = []
 
     def counted(sums: Tensor) -> Tensor:
-        looks.append(1)
+        calls.append(1)
         return sums
 
     lse = place + spread * torch.randn(100, dtype=torch.float64, generator=numbers(seed))
     virtual_logit(lse, weights(seed, 100), virtual_mass, counted, 1e-14 + 1e-15 * place)
-    assert len(looks) <= 10
+    assert len(calls) <= 10
 
 
 @given(seeds)

@@ -62,10 +62,10 @@ class Dsimvc(LabelMethod):
     def stages(self) -> list[Stage]:
         """Return the stages: reconstruct, train the imputer if views are missing, and the main training."""
         c = self.config
-        adam, kept = Optimizer(c.lr), Optimizer(c.lr, reset="never")
+        adam, continued = Optimizer(c.lr), Optimizer(c.lr, reset="never")
         skip = lambda source, generator: SKIP if source.views.is_complete else None
         impute = Stage("imputer reconstruct", c.n_epochs_imputer_reconstruct, self.imputer_reconstruct, adam)
-        contrast = Stage("imputer contrast", c.n_epochs_imputer_contrast, self.imputer_contrast, kept)
+        contrast = Stage("imputer contrast", c.n_epochs_imputer_contrast, self.imputer_contrast, continued)
         safe = Stage("safe", c.n_steps, self.safe, adam, Sampling(max_steps=1))
         return [
             self.reconstruction_stage()._replace(on_start=_require_complete_samples),
