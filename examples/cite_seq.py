@@ -1,7 +1,7 @@
-"""CITE-seq: cell types, also rare ones, from RNA and surface proteins, and labels back into the .h5mu.
+"""CITE-seq: find rare cell types in RNA and surface proteins, and write the labels into the .h5mu file.
 
-The counts are simulated: negative binomial, cells of very different depth, proteins with background, one
-cell in thirty without proteins. Read your own file in place of `simulate`. Run
+The counts are simulated: negative binomial, cells of different depth, proteins with background, one cell in
+thirty without proteins. Read your own file instead of calling `simulate`. Run
 
     python examples/cite_seq.py --out out
 """
@@ -26,13 +26,13 @@ try:
 except ImportError:
     sys.exit("This example needs mudata: pip install 'protocol-mvc[omics]'")
 
-# Cells of each type, and the lineage whose genes they share.
+# Number of cells of each type, and the lineage whose genes the type shares.
 TYPES = {"CD4 T": (340, 0), "CD14 mono": (220, 1), "B": (140, 2), "CD8 T": (120, 0), "NK": (90, 0)}
 TYPES |= {"CD16 mono": (40, 1), "DC": (20, 1), "pDC": (15, 3), "plasma": (15, 2)}
 
 
 def simulate(rng, n_genes=2000, n_proteins=25):
-    """Counts of every gene and protein in every cell, and the type of the cell."""
+    """Return counts of genes (n, n_genes) and of proteins (n, n_proteins), and the cell types (n,)."""
     sizes, lineage = map(list, zip(*TYPES.values(), strict=True))
     kind = rng.permutation(np.repeat(np.arange(len(TYPES)), sizes))
     shared = rng.normal(size=(4, n_genes)) * 1.2 * (rng.random((4, n_genes)) < 0.05)
@@ -52,40 +52,41 @@ parser.add_argument("--out", type=Path, default=Path("out"), help="folder for th
 (out := parser.parse_args().out).mkdir(parents=True, exist_ok=True)
 mudata.set_options(pull_on_update=False)
 
-# 1. A MuData as any single-cell pipeline has it: normalised values in X, principal components beside them.
+# 1. A MuData object as single-cell pipelines make it: normalized values in X, principal components in obsm.
 rna, protein, kind = simulate(rng := np.random.default_rng(0))
 log = np.log1p(1e4 * rna / rna.sum(axis=1, keepdims=True))  # scanpy: normalize_total, log1p
 genes = AnnData(csr_matrix(log), layers={"counts": csr_matrix(rna)})
 genes.obsm["X_pca"] = PCA(30, random_state=0).fit_transform(log)
 proteins = AnnData(np.log1p(protein) - np.log1p(protein).mean(axis=1, keepdims=True))  # muon: prot.pp.clr
-for part, what in ((genes, "gene"), (proteins, "protein")):
+for part, prefix in ((genes, "gene"), (proteins, "protein")):
     part.obs_names = [f"cell{i:04d}" for i in range(part.n_obs)]
-    part.var_names = [f"{what}{i}" for i in range(part.n_vars)]
+    part.var_names = [f"{prefix}{i}" for i in range(part.n_vars)]
 cells = mudata.MuData({"rna": genes, "prot": proteins[rng.random(len(kind)) > 1 / 30].copy()})
 cells.obs["cell_type"] = kind
 cells.write(out / "cells.h5mu")
 
-# 2. K-means on the same two views, each in units of its own spread; it may see the missing proteins too.
-both = np.hstack([x / x.std() for x in (genes.obsm["X_pca"], proteins.X)])
-plain = KMeans(len(TYPES), n_init=10, random_state=0).fit_predict(both)
+# 2. Baseline: k-means on both views, each divided by its standard deviation. It also sees the proteins that
+# are missing in the file.
+concatenated = np.hstack([x / x.std() for x in (genes.obsm["X_pca"], proteins.X)])
+baseline = KMeans(len(TYPES), n_init=10, random_state=0).fit_predict(concatenated)
 
-# 3. This library takes the MuData as it is; cells without proteins are labelled by their RNA.
-keep = {"rna:X_pca": "none"}  # principal components are not to be scaled: the first ones tell most
-model = PROTOCOL(n_clusters=len(TYPES), views=["rna:X_pca", "prot"], scaling=keep, random_state=0)
-model.set_params(config__hidden=(200,), config__latent=64, config__reconstruct_length=10)  # small and quick
+# 3. PROTOCOL takes the MuData object. Cells without proteins are labelled by their RNA.
+scaling = {"rna:X_pca": "none"}  # principal components keep their proportions
+model = PROTOCOL(n_clusters=len(TYPES), view_columns=["rna:X_pca", "prot"], scaling=scaling, random_state=0)
+model.set_params(config__network__hidden_dims=(200,), config__network__latent_dim=64)  # small and quick
+model.set_params(config__schedule__n_epochs_reconstruct=10)
 model.fit(cells)
-for name, labels in (("K-means", plain), ("PROTOCOL", model.labels_)):
-    tail = group_recall(kind, labels).tail
-    print(
-        f"{name:>10}: accuracy {clustering_accuracy(kind, labels):.3f}, recall of the rarest types {tail:.3f}"
-    )
+for name, labels in (("K-means", baseline), ("PROTOCOL", model.labels_)):
+    accuracy, tail = clustering_accuracy(kind, labels), group_recall(kind, labels).tail
+    print(f"{name:>10}: accuracy {accuracy:.3f}, recall of the rarest types {tail:.3f}")
 for name, hits, size in zip(np.unique(kind), *matched_counts(kind, model.labels_)[:2], strict=True):
     print(f"{name:>10}: {hits} of {size} cells found")
 
-# 4. The labels go into a copy of the file, for scanpy and muon to plot; all else in it stays as it was.
+# 4. The labels go into a copy of the file, for scanpy and muon; everything else in it is unchanged.
 results = (model.sample_ids_, model.labels_, model.predict_proba(cells), model.embedding_)
 write_anndata(out / "cells.h5mu", out / "clustered.h5mu", *results, {"seed": model.seed_}, overwrite=True)
 print(mudata.read(out / "clustered.h5mu").obs[["cell_type", "protocol_mvc", "protocol_mvc_confidence"]])
 
-# 5. One page to look at and to pass on.
-print("report:", write_report(model, cells, out / "report.html", labels_true=kind, source=out / "cells.h5mu"))
+# 5. The HTML report, one file that works offline.
+path = write_report(model, cells, out / "report.html", labels_true=kind, source=out / "cells.h5mu")
+print("report:", path)

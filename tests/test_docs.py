@@ -1,4 +1,4 @@
-"""What the documentation shows is what happens: every block of every page runs, those of a page in order."""
+"""The documentation is true: every code block of every page runs, and names, links and commands exist."""
 
 import doctest
 import re
@@ -19,6 +19,8 @@ import typer
 from tests.cli.running import run
 from tests.examples import TINY, blobs
 
+import protocol_mvc
+from protocol_mvc import exceptions
 from protocol_mvc.cli import main
 from protocol_mvc.data import SCALINGS
 from protocol_mvc.estimators import clusterers
@@ -29,25 +31,28 @@ from protocol_mvc.partition import consensus
 from protocol_mvc.partition.config import CandidateOptions
 from protocol_mvc.report import charts, facts, tables
 from protocol_mvc.transport import solver
+from protocol_mvc.utils.config import update_config
 
 ROOT = Path(__file__).parents[1]
-PAGES = {path.name: path for path in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))}
+DOCS = ROOT / "docs"
+PAGES = {path.name: path for path in (ROOT / "README.md", *sorted(DOCS.rglob("*.md")))}
 TEXTS = {name: path.read_text() for name, path in PAGES.items()}
 BLOCK = re.compile(r"^```(python|bash|console)\n(.*?)^```$", flags=re.MULTILINE | re.DOTALL)
 COMMANDS = sorted({code for text in TEXTS.values() for code in re.findall(r"`(protocol-mvc [^`]+)`", text)})
+QUICK = update_config(TINY, {"pseudo_labels__partition__candidates__micro_per_cluster": (3,)})
 
 Names = dict[str, Any]
 
 
-def tables_of_ones_own() -> Names:
+def write_tables() -> Names:
     Path("new").mkdir()
     for name, view in zip(("image", "text"), blobs()[0], strict=True):
-        for place in (f"{name}.csv", f"new/{name}.csv"):
-            pd.DataFrame(view).add_prefix(name).to_csv(place, index_label="id")
+        for path in (f"{name}.csv", f"new/{name}.csv"):
+            pd.DataFrame(view).add_prefix(name).to_csv(path, index_label="id")
     return {}
 
 
-def cells() -> Names:
+def write_cells() -> Names:
     (pca, protein), kind = blobs()
     ids = [f"cell{i}" for i in range(len(kind))]
     counts = pd.DataFrame(np.exp(pca), ids).add_prefix("gene")
@@ -66,23 +71,22 @@ def views_in_memory() -> Names:
     return {"views": views, "new_views": [view[:5] for view in views]}
 
 
-# What pages take as given; all others begin with nothing.
+# Files and names that a page takes as given; the other pages begin with nothing.
 GIVEN: dict[str, Callable[[], Names]] = {
-    "README.md": tables_of_ones_own,
-    "files.md": cells,
+    "README.md": write_tables,
+    "files.md": write_cells,
     "models.md": views_in_memory,
 }
 
 
 @pytest.fixture
-def quickly(monkeypatch):
-    """The default preset is one that fits in a moment, in Python and in the command."""
-    monkeypatch.setitem(PRESETS, "default", TINY)
-    monkeypatch.setattr(consensus, "MICRO_PER_CLUSTER", (3,))
+def quick_default(monkeypatch):
+    """Make the default preset quick, in Python and in the command."""
+    monkeypatch.setitem(PRESETS, "default", QUICK)
 
 
 @pytest.mark.parametrize("page", [name for name, text in TEXTS.items() if BLOCK.search(text)])
-def test_the_blocks_of_a_page_run(page: str, tmp_path: Path, monkeypatch, quickly):
+def test_code_blocks_run(page: str, tmp_path: Path, monkeypatch, quick_default):
     monkeypatch.chdir(tmp_path)
     names = GIVEN.get(page, dict)()
     for language, code in BLOCK.findall(TEXTS[page]):
@@ -97,18 +101,18 @@ def run_python(code: str, names: Names) -> None:
         exec(code, names)
         return
     runner = doctest.DocTestRunner()
-    shown = doctest.DocTestParser().get_doctest(code, names, "block", None, 0)
-    runner.run(shown, clear_globs=False)
-    names.update(shown.globs)
+    example = doctest.DocTestParser().get_doctest(code, names, "block", None, 0)
+    runner.run(example, clear_globs=False)
+    names.update(example.globs)
     assert runner.summarize(verbose=False).failed == 0
 
 
 def run_shell(code: str) -> None:
     for line in code.splitlines():
-        verb, *words = shlex.split(line, comments=True)
-        if verb in EXCEPTIONS:
-            EXCEPTIONS[verb](words)
-        elif verb == "protocol-mvc":
+        command, *words = shlex.split(line, comments=True)
+        if command in CHECKED:
+            CHECKED[command](words)
+        elif command == "protocol-mvc":
             result = run(*words)
             assert result.exit_code == 0, f"{line}\n{result.output}"
         else:
@@ -116,44 +120,51 @@ def run_shell(code: str) -> None:
 
 
 def check_make(words: list[str]) -> None:
-    """Takes minutes and a new environment, so that there is such a verb must do."""
+    """Check that the target exists; running it takes minutes and a new environment."""
     assert re.search(rf"^{words[0]}:.*##", (ROOT / "Makefile").read_text(), flags=re.MULTILINE)
 
 
 def check_pip(words: list[str]) -> None:
-    """Changes the environment, so that files and extras exist must do."""
+    """Check that files and extras exist; running it changes the environment."""
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     assert words[:3] == ["install", "-c", "constraints.txt"]
     assert set(words[-1].strip(".[]").split(",")) <= extras.keys()
 
 
-EXCEPTIONS = {"make": check_make, "pip": check_pip}
+CHECKED = {"make": check_make, "pip": check_pip}
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_commands_within_sentences_are_understood(command: str):
+def test_commands_in_sentences_parse(command: str):
     _, *words = shlex.split(command)
-    understood(typer.main.get_command(main.app), words)
+    parse(typer.main.get_command(main.app), words)
 
 
-def understood(verb: Any, words: list[str]) -> None:
-    """Find the verb and parse its options, which nothing is done with; a verb may also be merely named."""
+def parse(verb: Any, words: list[str]) -> None:
+    """Find the verb and parse its options; a verb may also be named without them."""
     inner = getattr(verb, "commands", {})
     if words and words[0] in inner:
-        understood(inner[words[0]], words[1:])
+        parse(inner[words[0]], words[1:])
     elif words:
         assert not inner or words[0].startswith("-"), f"there is no verb {words[0]}"
         verb.make_context(verb.name, words)
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_links_lead_somewhere(page: str):
+def test_links_have_a_target(page: str):
     targets = re.findall(r"\]\(([^)#]+)", TEXTS[page])
-    gone = [t for t in targets if "://" not in t and not (PAGES[page].parent / t).exists()]
-    assert gone == []
+    missing = [t for t in targets if "://" not in t and not (PAGES[page].parent / t).exists()]
+    assert missing == []
 
 
-def test_the_guide_states_the_limits_that_hold_and_knows_every_part_of_the_report():
+def test_every_page_is_in_the_index():
+    listed = set(re.findall(r"^[\w/*]+$", TEXTS["index.md"], flags=re.MULTILINE))
+    pages = {path.stem for path in DOCS.glob("*.md")} | {path.stem for path in DOCS.glob("*.rst")}
+    assert pages - {"index"} <= listed
+    assert "methods/*" in listed
+
+
+def test_the_guide_states_the_limits_of_the_code():
     guide = " ".join(TEXTS["guide.md"].split())
     schedule = PRESETS["default"].schedule
     for value in (
@@ -170,11 +181,26 @@ def test_the_guide_states_the_limits_that_hold_and_knows_every_part_of_the_repor
         f"`max_samples={schedule.max_samples}`",
     ):
         assert value in guide
+
+
+def test_the_guide_describes_every_scaling_and_every_part_of_the_report():
+    guide = TEXTS["guide.md"]
     page = (Path(facts.__file__).parent / "templates" / "report.html").read_text()
     headings = re.findall(r"<h2>(?:\{\{ \")?([\w ]+)", page)
     assert len(headings) > 5
     assert [heading for heading in headings if f"| {heading} |" not in guide] == []
     assert {"auto", *re.findall(r'\| `"(\w+)"` \|', guide)} == set(SCALINGS)
+
+
+def test_the_reference_has_every_public_name():
+    reference = (DOCS / "api.rst").read_text()
+    names = [f"protocol_mvc.{name}" for name in protocol_mvc.__all__]
+    assert [name for name in names if not re.search(rf":: {re.escape(name)}$", reference, re.MULTILINE)] == []
+
+
+def test_every_error_and_warning_is_explained():
+    page = TEXTS["reliability.md"]
+    assert [name for name in exceptions.__all__ if f"`{name}`" not in page] == []
 
 
 def test_the_readme_finds_the_rare_group():
@@ -185,7 +211,7 @@ def test_the_readme_finds_the_rare_group():
 
 
 @pytest.mark.parametrize("module", [clusterers, solver], ids=lambda module: module.__name__)
-def test_the_examples_in_docstrings_run(module: ModuleType, quickly):
+def test_examples_in_docstrings_run(module: ModuleType, quick_default):
     result = doctest.testmod(module)
     assert result.attempted > 0
     assert result.failed == 0

@@ -1,4 +1,4 @@
-"""The pages on equations and deviations name what exists and state values that hold."""
+"""The pages on equations, deviations and methods name code that exists and state values that hold."""
 
 import ast
 import re
@@ -86,7 +86,7 @@ def test_fields_exist():
     assert named - {"batch_size"} <= known
 
 
-def test_what_is_said_of_other_methods_holds():
+def test_stated_values_of_other_methods_hold():
     for names, _, _, ours, fields in rows(OTHERS)[1:]:
         for name in names.split(", "):
             actual = ESTIMATORS[name.lower()]._presets["default"].model_dump()
