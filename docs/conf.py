@@ -1,4 +1,4 @@
-"""The site: the pages of this folder and the API, from its docstrings; `make docs` builds it."""
+"""Sphinx configuration of the documentation, which `make docs` builds."""
 
 import re
 from functools import partial
@@ -20,29 +20,29 @@ html_title = f"{project} {version}"
 myst_enable_extensions = ["dollarmath"]
 myst_heading_anchors = 3
 
-default_role = "py:obj"  # `name` in a docstring links to what has that name
+default_role = "py:obj"  # `name` in a docstring is a link to that name
 autodoc_member_order = "bysource"
-autodoc_preserve_defaults = True  # as they are written, not as they print
-autodoc_typehints = "none"  # the words say it shorter than the types of arrays
+autodoc_preserve_defaults = True  # show defaults as they are written
+autodoc_typehints = "none"  # docstrings give types and shapes
 napoleon_attr_annotations = False
 
 
-def whole_page(app: Sphinx, page: str, source: list[str]) -> None:
-    """Put the README in front of the index, and leave of links out of this folder nothing but their text."""
+def prepare_page(app: Sphinx, page: str, source: list[str]) -> None:
+    """Insert the README into the index, and replace links to files outside of this folder by their text."""
     if page == "index":
         source[0] = (HERE.parent / "README.md").read_text().replace("](docs/", "](") + source[0]
-    inside = partial(_inside, (HERE / page).parent)
-    source[0] = re.sub(r"(?<!!)\[([^\]]+)\]\(([^)#]+)[^)]*\)", inside, source[0])
+    keep_or_unlink = partial(_keep_or_unlink, (HERE / page).parent)
+    source[0] = re.sub(r"(?<!!)\[([^\]]+)\]\(([^)#]+)[^)]*\)", keep_or_unlink, source[0])
 
 
-def _inside(folder: Path, link: re.Match[str]) -> str:
+def _keep_or_unlink(folder: Path, link: re.Match[str]) -> str:
     return link[0] if "://" in link[2] or (folder / link[2]).is_file() else link[1]
 
 
-def docstring(app: Sphinx, kind: str, name: str, item: Any, options: Any, lines: list[str]) -> None:
-    """Make code of what is quoted and no name, such as `.npz`, whose dot a link would lose."""
+def prepare_docstring(app: Sphinx, kind: str, name: str, item: Any, options: Any, lines: list[str]) -> None:
+    """Mark quoted text that is not a Python name, such as `.npz`, as code instead of as a link."""
     lines[:] = re.sub(r"``.+?``|(:[\w:]+:)?`([^`]+)`", _quoted, "\n".join(lines)).splitlines()
-    if lines and lines[0].startswith("Alias for field number"):  # Python's own words for a named tuple
+    if lines and lines[0].startswith("Alias for field number"):  # default docstring of a field of a named tuple
         lines[:] = []
 
 
@@ -52,6 +52,6 @@ def _quoted(text: re.Match[str]) -> str:
 
 
 def setup(app: Sphinx) -> None:
-    """Tell Sphinx of both."""
-    app.connect("source-read", whole_page)
-    app.connect("autodoc-process-docstring", docstring)
+    """Connect the two functions to Sphinx."""
+    app.connect("source-read", prepare_page)
+    app.connect("autodoc-process-docstring", prepare_docstring)
