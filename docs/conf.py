@@ -36,13 +36,15 @@ def prepare_page(app: Sphinx, page: str, source: list[str]) -> None:
 
 
 def _keep_or_unlink(folder: Path, link: re.Match[str]) -> str:
-    return link[0] if "://" in link[2] or (folder / link[2]).is_file() else link[1]
+    target = (folder / link[2]).resolve()
+    is_page = target.is_file() and target.is_relative_to(HERE)
+    return link[0] if "://" in link[2] or is_page else link[1]
 
 
 def prepare_docstring(app: Sphinx, kind: str, name: str, item: Any, options: Any, lines: list[str]) -> None:
     """Mark quoted text that is not a Python name, such as `.npz`, as code instead of as a link."""
     lines[:] = re.sub(r"``.+?``|(:[\w:]+:)?`([^`]+)`", _quoted, "\n".join(lines)).splitlines()
-    if lines and lines[0].startswith("Alias for field number"):  # default docstring of a field of a named tuple
+    if lines and lines[0].startswith("Alias for field number"):  # of a named tuple
         lines[:] = []
 
 

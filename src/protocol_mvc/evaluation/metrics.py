@@ -36,7 +36,7 @@ class Calibration(NamedTuple):
     """Calibration of the confidence of labels."""
 
     mean_confidence: float  #: mean confidence; equal to the accuracy if it is calibrated
-    ece: float  #: expected calibration error, the mean of |confidence - accuracy| over bins
+    ece: float  #: expected calibration error: mean absolute difference of confidence and accuracy over bins
     auroc: float  #: probability that a correct label has more confidence than a wrong one; NaN without both
 
 
