@@ -164,6 +164,11 @@ def test_every_page_is_in_the_index():
     assert "methods/*" in listed
 
 
+def test_every_example_is_in_the_gallery():
+    shown = re.findall(r"literalinclude\} \.\./examples/(\w+\.py)", TEXTS["gallery.md"])
+    assert sorted(shown) == sorted(path.name for path in (ROOT / "examples").glob("*.py"))
+
+
 def test_the_guide_states_the_limits_of_the_code():
     guide = " ".join(TEXTS["guide.md"].split())
     schedule = PRESETS["default"].schedule
