@@ -39,7 +39,7 @@ def test_data_that_cannot_be_clustered(X, message: str):
     ("params", "message"),
     [
         *(({"n_clusters": k}, f"n_clusters .* {k!r}") for k in (1, -1, 2.5, "3", None, True, 91)),
-        *(({"config": c}, r"config .*'default', 'paper'") for c in ("papper", None, 5, {})),
+        *(({"config": c}, r"config .*'default', 'paper'") for c in ("papper", None, 5, dict[str, int]())),
         *(({"batch_size": b}, f"batch_size .* {b!r}") for b in (0, 1, 2.5, None, "8", True)),
         *(({"device": d}, f"device {d!r}") for d in ("toaster", "cuda:99")),
         ({"scaling": "big"}, "'big' for view 'view_0'"),

@@ -179,7 +179,7 @@ def test_the_device_is_a_choice_of_whoever_loads(folder):
 
 
 def test_it_can_be_assessed(folder):
-    assert stability(PROTOCOL.load(folder), VIEWS, n_resamples=1).samples.shape == (90,)
+    assert stability(PROTOCOL.load(folder), VIEWS, n_resamples=1).sample_agreement.shape == (90,)
 
 
 def test_a_parameter_that_is_no_value_is_refused(model, tmp_path):

@@ -39,7 +39,7 @@ def imbalanced_subset(
 
     Args:
         labels: class of each sample (n,). Classes shrink in sorted order, starting from the mean class size.
-        imbalance_ratio: size of the smallest class over that of the largest, in (0, 1]; None keeps all samples.
+        imbalance_ratio: size of the smallest class / size of the largest, in (0, 1]; None keeps all samples.
         random_state: seed.
 
     Returns:

@@ -18,7 +18,7 @@ from protocol_mvc.methods.protocol.config import PAPER, ProtocolConfig
 from protocol_mvc.nn.seeded import build
 from protocol_mvc.partition.view_matching import group_information
 from protocol_mvc.training.loop import train
-from protocol_mvc.training.stage import SKIP, Step
+from protocol_mvc.training.stage import SKIP, Signal, Step
 from protocol_mvc.transport import PotLabels
 from protocol_mvc.utils.config import update_config
 
@@ -41,7 +41,7 @@ def batches(views=VIEWS) -> list[Batch]:
 def labels_of(protocol: Protocol, views=VIEWS) -> Any:
     """The context of the last epoch of stage 3."""
     start = protocol.pseudo_labels.start(source(views), seeded())
-    assert start is not SKIP
+    assert not isinstance(start, Signal)
     return protocol.pseudo_labels.on_epoch_start(source(views), seeded(), 1.0, start, 0)
 
 
@@ -73,7 +73,8 @@ def test_stage_3_is_repeated(n_rounds: int):
 
 def test_stages_take_lengths_rates_and_bounds_from_the_config():
     changes = {"n_epochs_align": 7, "lr_align": 0.25, "max_steps_per_epoch_rebalance": 9, "max_samples": 80}
-    stages = {s.name: s for s in method(**{f"schedule__{k}": v for k, v in changes.items()}).stages()}
+    named: dict[str, Any] = {f"schedule__{name}": value for name, value in changes.items()}
+    stages = {stage.name: stage for stage in method(**named).stages()}
     assert (stages["align"].n_epochs, stages["align"].optimizer.lr) == (7, 0.25)
     assert stages["rebalance"].sampling.max_steps == 9
     trained = [stage for stage in stages.values() if stage.n_epochs]
@@ -136,7 +137,8 @@ def test_without_logit_adjustment_the_feature_loss_is_that_of_stage_2():
 def test_weights_multiply_their_term(field: str, term: str):
     values = []
     for weight in (0.0, 1.0, 2.0):
-        protocol = method(**NO_DROPOUT, **{f"losses__{field}": weight})
+        changes: dict[str, Any] = NO_DROPOUT | {f"losses__{field}": weight}
+        protocol = method(**changes)
         values.append(float(protocol.rebalance(batches()[0], 0.0, labels_of(protocol))[term].detach()))
     assert values[0] == 0
     assert values[2] == pytest.approx(2 * values[1])
@@ -156,7 +158,7 @@ def test_weights_multiply_their_term(field: str, term: str):
 )
 def test_each_option_of_the_losses_has_an_effect(change):
     totals = []
-    for options in ({}, change):
+    for options in (dict[str, Any](), change):
         protocol = method(**NO_DROPOUT, **{f"losses__{name}": value for name, value in options.items()})
         losses = protocol.rebalance(batches()[0], 0.0, labels_of(protocol))
         totals.append(float(torch.stack(list(losses.values())).sum().detach()))

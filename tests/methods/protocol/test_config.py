@@ -43,7 +43,8 @@ def test_paper_preset_uses_all_data_in_one_pass_per_epoch():
     schedule = PAPER.schedule
     assert schedule.n_rounds == schedule.min_steps_per_epoch == 1
     assert schedule.max_steps_per_epoch is schedule.max_steps_per_epoch_rebalance is None
-    assert schedule.max_samples is PAPER.paired_views is None
+    assert schedule.max_samples is None
+    assert PAPER.paired_views is None
 
 
 def test_config_is_immutable():

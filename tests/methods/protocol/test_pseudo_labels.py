@@ -108,7 +108,7 @@ def test_warmup_learns_the_partition_itself(fraction: float):
 
 @pytest.mark.parametrize("mass", [0.1, 0.5, 1.0])
 def test_labels_carry_the_transported_mass(mass: float):
-    limits = {"pseudo_labels__min_mass": mass, "pseudo_labels__max_mass": mass}
+    limits: dict[str, Any] = {"pseudo_labels__min_mass": mass, "pseudo_labels__max_mass": mass}
     protocol = method(**limits, pseudo_labels__warmup_fraction=0.0)
     labels = started(protocol)
     context = protocol.pseudo_labels.on_epoch_start(source(VIEWS), seeded(), 0.0, labels, 0)
@@ -138,7 +138,10 @@ def test_batch_transport_has_a_uniform_prior_and_keeps_the_prototypes():
 def test_round_stops_when_the_classifier_agrees_with_the_full_transport(
     monkeypatch, progress: float, changed: int, early_stopping: bool
 ):
-    changes = {"pseudo_labels__warmup_fraction": 0.0, "pseudo_labels__early_stopping": early_stopping}
+    changes: dict[str, Any] = {
+        "pseudo_labels__warmup_fraction": 0.0,
+        "pseudo_labels__early_stopping": early_stopping,
+    }
     protocol = method(**changes)
     start = started(protocol)
     predicted = infer_all(protocol, source(VIEWS)).log_proba.argmax(1)

@@ -153,7 +153,7 @@ class Protocol(DeepMethod):
         return SKIP if self.paired else None
 
     def latent_codes(self, source: Source) -> Tensor:
-        """Return the centred Z^v of all samples, with unit norm, side by side (n, V d); 0 for absent views."""
+        """Return the centred unit Z^v of all samples side by side (n, V d); 0 for absent views."""
         encode = lambda batch: (torch.stack(self.network.encode(batch.views).z, dim=1),)
         (z,) = map_batches(self, source, encode)  # (n, V, latent_dim)
         present = torch.from_numpy(source.views.mask)[:, :, None]
