@@ -1,6 +1,6 @@
 """CPU time of the start of Python with the package, and of the command where it has nothing to compute."""
 
-import os
+import resource
 import statistics
 import subprocess
 import sys
@@ -22,10 +22,10 @@ COMMANDS = {
 
 def cpu_seconds(arguments: list[str]) -> float:
     """Return user and system seconds of Python with these arguments, in a new process."""
-    before = os.times()
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run([sys.executable, *arguments], capture_output=True, check=False)
-    after = os.times()
-    return after.children_user + after.children_system - before.children_user - before.children_system
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
 def startup(
