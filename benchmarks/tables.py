@@ -16,6 +16,7 @@ from protocol_mvc.estimators.clusterers import ESTIMATORS
 
 GROUP = ["dataset", "imbalance_ratio", "method"]
 SCORES = {"ACC": "scores.acc", "NMI": "scores.nmi", "PUR": "scores.pur"}
+SHORT_SCORES = {"ACC": "scores.acc", "NMI": "scores.nmi", "tail": "scores.tail"}
 NOT_RUN, NOT_REPORTED = "-", "n/a"
 CONVERGED = 0.01  # ACC has converged when it stays this close to its last value
 
@@ -112,8 +113,8 @@ def study_tables(runs: list[Record], name: str) -> list[Table]:
     if study.option is None:
         return [Table(study.title, summary(runs, study.columns))] if runs else []
     values = sorted({run[study.option] for run in runs})
-    chosen = ([run for run in runs if run[study.option] == value] for value in values)
-    cells = [summary(some, study.columns) for some in chosen]
+    groups = [[run for run in runs if run[study.option] == value] for value in values]
+    cells = [summary(group, study.columns) for group in groups]
     return [Table(study.option_title.format(v), frame) for v, frame in zip(values, cells, strict=True)]
 
 
@@ -125,16 +126,13 @@ def latest(records: Iterable[Record], study: str | None = None, option: str | No
         study: Name of the study; None for plain runs.
         option: Field of the records whose values are kept apart.
     """
-    runs = [record for record in records if is_run(record) and record.get("study") == study]
-    found: dict[Any, Record] = {}
-    for record in runs:
-        if record["method"] in METHODS and record["config"] == config_of(record["method"]):
-            found[unit_of(record), option and record[option]] = record
-    return in_order(found.values())
+    runs = (r for r in records if is_run(r) and r.get("study") == study and r["method"] in METHODS)
+    present = (r for r in runs if r["config"] == config_of(r["method"]))
+    return in_order({(unit_of(r), option and r[option]): r for r in present}.values())
 
 
 def in_order(records: Iterable[Record]) -> list[Record]:
-    """Return the records sorted by `_order`."""
+    """Return the records sorted by data set, ratio, method and seed."""
     return sorted(records, key=lambda record: _order(unit_of(record)))
 
 
@@ -241,7 +239,7 @@ def ablation(records: Sequence[Record]) -> Section:
 
 def ablation_table(runs: list[Record]) -> Table:
     """Return ACC and NMI of the variants beside the paper's, and the recall of tail classes."""
-    cells = summary(runs, {"ACC": "scores.acc", "NMI": "scores.nmi", "tail": "scores.tail"})
+    cells = summary(runs, SHORT_SCORES)
     reported = [_reported(paper.ablation(*group), 2) for group in by_group(runs)]
     cells.insert(3, "paper ACC", [acc for acc, _ in reported])
     cells.insert(4, "paper NMI", [nmi for _, nmi in reported])
@@ -253,10 +251,8 @@ def method_section(records: Sequence[Record], name: str) -> Section:
     runs = [r for r in latest(records) if r["method"] == name or r["method"].startswith(f"{name}-")]
     if not runs:
         return Section(name, [], [])
-    columns = {"ACC": "scores.acc", "NMI": "scores.nmi", "tail": "scores.tail"}
-    cells = summary(runs, columns).assign(
-        seconds=[mean_std([run["seconds"] for run in group], 1) for group in by_group(runs).values()]
-    )
+    seconds = [mean_std([run["seconds"] for run in group], 1) for group in by_group(runs).values()]
+    cells = summary(runs, SHORT_SCORES).assign(seconds=seconds)
     cells.insert(3, "paper ACC", [_reported(paper.scores(*group), 1)[0] for group in by_group(runs)])
     note = "Seconds are wall time; some runs shared the machine with other work."
     return Section(name, [Table("Measured", cells)], [note])
