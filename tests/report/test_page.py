@@ -15,7 +15,7 @@ from tests.examples import TINY, blobs, tiny, with_gaps
 from tests.report.factories import EVIL, facts_of_sizes, make_stability
 
 from protocol_mvc import as_views
-from protocol_mvc.report import charts, page, write_report
+from protocol_mvc.report import charts, page, tables, write_report
 from protocol_mvc.utils.config import update_config
 
 VIEWS, LABELS_TRUE = blobs()
@@ -190,17 +190,31 @@ def test_any_fit_has_a_report(tmp_path, X, params):
     assert len(found.data()["points"]["x"]) == len(X[0])
 
 
-def big(n: int, k: int, monkeypatch) -> str:
-    """The page of a fit to many samples, without the fit and without t-SNE."""
-    rng = np.random.default_rng(0)
+def render(sizes: list[int], monkeypatch, **given: Any) -> str:
+    n, rng = sum(sizes), np.random.default_rng(0)
     monkeypatch.setattr(charts, "tsne_embedding", lambda x, seed, max_iter: x[:, :2])
-    sizes = np.sort(rng.multinomial(n, rng.dirichlet(np.ones(k))))[::-1]
-    views, ids = as_views([np.ones((n, 5)), np.ones((n, 4))]), [f"sample-number-{i:08d}" for i in range(n)]
-    facts = facts_of_sizes(
-        sizes.tolist(), views=views, sample_ids=ids, labels_true=np.repeat(np.arange(k), sizes)
-    )
     monkeypatch.setattr(page, "_features", lambda model, facts, rows: rng.normal(size=(len(rows), 8)))
+    views, ids = as_views([np.ones((n, 5)), np.ones((n, 4))]), [f"sample-number-{i:08d}" for i in range(n)]
+    facts = facts_of_sizes(sizes, **{"views": views, "sample_ids": ids, **given})
     return page.render(MODEL, facts, None)
+
+
+def big(n: int, k: int, monkeypatch) -> str:
+    rng = np.random.default_rng(0)
+    sizes = np.sort(rng.multinomial(n, rng.dirichlet(np.ones(k))))[::-1]
+    return render(sizes.tolist(), monkeypatch, labels_true=np.repeat(np.arange(k), sizes))
+
+
+def test_the_tables_by_hand(monkeypatch):
+    refits = make_stability([0.9, 0.8, 0.0], 60)
+    text = render([40, 20, 0], monkeypatch, confidence=np.linspace(1, 0.5, 60), stability=refits)
+    cells = [re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row) for row in re.findall(r"<tr>(.*?)</tr>", text)]
+    rows = {re.sub(r"<.*>", "", first).strip(): others for first, *others in reversed(cells)}
+    assert rows["1"][1:] == ["20", "33.3%", "33.3%", "0.58", "0.80"]
+    assert rows["2"][1:] == ["0", "0%", "33.3%", "–", "–"]
+    assert rows["view_0"][1:] == ["0.60", "0.50", "5", "100%"]
+    samples = [name for name in reversed(rows) if name.startswith("sample-")]
+    assert samples == [f"sample-number-{59 - i:08d}" for i in range(tables.N_LEAST_CONFIDENT)]
 
 
 @pytest.mark.parametrize(("n", "k"), [(10_000, 10), (30_000, 200)])
@@ -231,7 +245,7 @@ def test_a_failure_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch):
 
 
 def test_folders_are_neither_made_nor_replaced(tmp_path):
-    with pytest.raises(IsADirectoryError, match="folder"):
+    with pytest.raises(FileExistsError, match="folder"):
         write_report(MODEL, VIEWS, tmp_path)
     with pytest.raises(FileNotFoundError, match="folder"):
         write_report(MODEL, VIEWS, tmp_path / "none" / "report.html")

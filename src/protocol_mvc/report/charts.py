@@ -1,16 +1,16 @@
 """The numbers behind the charts: the map of the samples, the loss curves, and the AUC of each view."""
 
 from collections.abc import Sequence
-from itertools import groupby
+from itertools import compress, groupby
 from math import ceil
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from scipy.spatial.distance import cdist
-from scipy.stats import rankdata
 from sklearn.decomposition import PCA
 from sklearn.manifold import TSNE
+from sklearn.metrics import roc_auc_score
 from sklearn.utils import gen_batches
 
 from protocol_mvc.data.scaling import Scaler, scaled_rows
@@ -83,13 +83,7 @@ def tsne_embedding(x: Features, seed: int, max_iter: int = 1000) -> Features:
 
 
 def map_data(facts: Facts, rows: Ints, features: Features) -> dict[str, Any]:
-    """Return what the template and its script need for the map of some samples.
-
-    Args:
-        facts: The facts of the report.
-        rows: Row indices of the samples on the map.
-        features: (len(rows), d) learned features of these samples.
-    """
+    """Return what the template needs for the map of the samples `rows` with `features` (len(rows), d)."""
     labels, k = facts.labels[rows], facts.n_clusters
     view_sets, set_names = name_view_sets(facts.views.mask, facts.views.names)
     class_names = classes = None
@@ -118,16 +112,14 @@ def map_data(facts: Facts, rows: Ints, features: Features) -> dict[str, Any]:
 
 def nearest_clusters(features: Features, labels: Ints, n_clusters: int) -> list[int | None]:
     """Return, for each cluster, the one with the nearest center; None if either is missing."""
-    found = np.unique(labels)
-    nearest: list[int | None] = [None] * n_clusters
+    found: list[int] = np.unique(labels).tolist()
     if len(found) < 2:
-        return nearest
+        return [None] * n_clusters
     centers = np.array([features[labels == c].mean(0) for c in found])
-    distance = np.linalg.norm(centers[:, None] - centers[None], axis=2)
+    distance = cdist(centers, centers)
     np.fill_diagonal(distance, np.inf)
-    for own, other in zip(found, found[distance.argmin(1)], strict=True):
-        nearest[own] = int(other)
-    return nearest
+    nearest = {c: found[i] for c, i in zip(found, distance.argmin(1), strict=True)}
+    return [nearest.get(c) for c in range(n_clusters)]
 
 
 def name_view_sets(mask: Bools, names: tuple[str, ...]) -> tuple[Ints, list[str]]:
@@ -143,20 +135,18 @@ def name_view_sets(mask: Bools, names: tuple[str, ...]) -> tuple[Ints, list[str]
     """
     sets, index, counts = np.unique(mask, axis=0, return_inverse=True, return_counts=True)
     order = np.argsort(-counts, kind="stable")
-    rank = np.empty(len(order), dtype=np.int64)
-    rank[order] = np.arange(len(order))
     named = [_view_set_name(sets[i], names) for i in order]
     if len(named) > MAX_VIEW_SETS:
         named = [*named[:MAX_VIEW_SETS], "other combinations"]
-    return np.minimum(rank[index.ravel()], len(named) - 1), named
+    return np.minimum(np.argsort(order)[index.ravel()], len(named) - 1), named
 
 
 def _view_set_name(present: Bools, names: tuple[str, ...]) -> str:
     if present.all():
         return "all views"
-    here = [name for name, has in zip(names, present, strict=True) if has]
-    missing = [name for name, has in zip(names, present, strict=True) if not has]
-    return f"only {', '.join(here)}" if len(here) <= len(missing) else f"without {', '.join(missing)}"
+    if 2 * present.sum() <= len(names):
+        return f"only {', '.join(compress(names, present))}"
+    return f"without {', '.join(compress(names, ~present))}"
 
 
 class StageSummary(NamedTuple):
@@ -179,13 +169,13 @@ class Curve(NamedTuple):
 
 def training_data(history: History) -> dict[str, Any]:
     """Return what the template needs for the loss curves and the table of stages."""
-    stages = stage_summaries(history)
+    stages, losses = stage_summaries(history), loss_names(history)
     first_epochs = np.cumsum([0, *(stage.n_epochs for stage in stages)])[:-1]
     return {
-        "losses": loss_names(history),
+        "losses": losses,
         "stages": stages,
         "stage_starts": [_curve_x(int(epoch), len(history)) for epoch in first_epochs],
-        "curves": [_curve(history, loss) for loss in loss_names(history)],
+        "curves": [_curve(history, loss) for loss in losses],
         "curve_size": (CURVE_WIDTH, CURVE_HEIGHT),
     }
 
@@ -213,18 +203,17 @@ def _curve(history: History, loss: str) -> Curve:
     step, lines = ceil(len(history) / MAX_EPOCHS), []
     for has, run in groupby(enumerate(history), key=lambda item: loss in item[1]):
         if has:
-            points = [(i, row[loss]) for i, row in run][::step]
-            points += points[-1:]  # a line of no length, so that a single point is drawn as a dot
-            lines.append(" ".join(f"{_curve_x(i, len(history))},{_curve_y(y, low, high)}" for i, y in points))
+            heights = [(i, (high - row[loss]) / (high - low) if high > low else 0.5) for i, row in run][
+                ::step
+            ]
+            heights += heights[-1:]  # a line of no length, so that a single point is drawn as a dot
+            points = (f"{_curve_x(i, len(history))},{CURVE_HEIGHT * y:.1f}" for i, y in heights)
+            lines.append(" ".join(points))
     return Curve(loss, lines, low, high)
 
 
 def _curve_x(epoch: int, n_epochs: int) -> float:
     return round(CURVE_WIDTH * (epoch + 0.5) / n_epochs, 1)
-
-
-def _curve_y(value: float, low: float, high: float) -> float:
-    return round(CURVE_HEIGHT * (1 - (value - low) / (high - low)), 1) if high > low else CURVE_HEIGHT / 2
 
 
 def per_view_cluster_auc(
@@ -249,9 +238,11 @@ def per_view_cluster_auc(
     auc = np.full((views.n_views, n_clusters), np.nan)
     for v in range(views.n_views):
         present = views.mask[rows, v]
-        if present.any():
-            distance = _center_distances(views, v, scalers[v], rows[present], labels[present], n_clusters)
-            auc[v] = _auc(distance, labels[present])
+        own, sizes = labels[present], np.bincount(labels[present], minlength=n_clusters)
+        defined = np.flatnonzero((sizes >= 2) & (sizes < len(own)))
+        if len(defined):
+            distance = _center_distances(views, v, scalers[v], rows[present], own, n_clusters)
+            auc[v, defined] = [roc_auc_score(own == c, -distance[:, c]) for c in defined]
     return auc
 
 
@@ -269,13 +260,3 @@ def _center_distances(
     # Without the sample itself, the center of m samples is m / (m - 1) times as far away.
     distance[np.arange(len(rows)), labels] *= (sizes / np.maximum(sizes - 1, 1))[labels]
     return distance
-
-
-def _auc(distance: Floats, labels: Ints) -> Floats:
-    """Return the AUC (k,) of small distances, from ranks; ties count half."""
-    sizes = np.bincount(labels, minlength=distance.shape[1])
-    others = len(labels) - sizes
-    ranks = rankdata(distance, axis=0)[np.arange(len(labels)), labels]
-    farther = np.bincount(labels, weights=ranks, minlength=len(sizes)) - sizes * (sizes + 1) / 2
-    defined = (sizes >= 2) & (others > 0)
-    return np.where(defined, 1 - farther / np.maximum(sizes * others, 1), np.nan)

@@ -71,20 +71,18 @@ class Facts:
     def mean_confidence(self) -> Floats:
         """(k,) mean confidence of each cluster; NaN if it is empty."""
         sums = np.bincount(self.labels, weights=self.confidence, minlength=self.n_clusters)
-        empty = np.full(self.n_clusters, np.nan)
-        means: Floats = np.divide(sums, self.cluster_sizes, out=empty, where=self.cluster_sizes > 0)
-        return means
+        return np.where(self.cluster_sizes > 0, sums / np.maximum(self.cluster_sizes, 1), np.nan)
 
     @property
     def empty_clusters(self) -> list[int]:
         """Clusters without samples."""
-        return _indices(self.cluster_sizes == 0)
+        return [c for c, size in enumerate(self.cluster_sizes) if size == 0]
 
-    @property
+    @cached_property
     def nonempty_clusters(self) -> list[int]:
         """Clusters with samples, largest first."""
-        order = np.argsort(-self.cluster_sizes, kind="stable")
-        return [int(c) for c in order if self.cluster_sizes[c]]
+        order = np.argsort(-self.cluster_sizes, kind="stable").tolist()
+        return [c for c in order if self.cluster_sizes[c]]
 
     @property
     def size_ratio(self) -> float:
@@ -103,20 +101,15 @@ class Facts:
         return [c for c in self.nonempty_clusters if self.cluster_sizes[c] < RARE_FRACTION * self.mean_size]
 
     @property
-    def smallest_third(self) -> list[int]:
-        """Smallest third of the clusters (at least one), split as in `metrics.group_recall`."""
-        return self.nonempty_clusters[-max(len(self.nonempty_clusters) // 3, 1) :]
-
-    @property
     def tiny_clusters(self) -> list[int]:
         """Non-empty clusters of fewer than `MIN_CLUSTER_SIZE` samples."""
-        return _indices((self.cluster_sizes > 0) & (self.cluster_sizes < MIN_CLUSTER_SIZE))
+        return [c for c, size in enumerate(self.cluster_sizes) if 0 < size < MIN_CLUSTER_SIZE]
 
     @property
     def low_confidence_clusters(self) -> list[int]:
         """Clusters whose mean confidence is below `LOW_MEAN_CONFIDENCE`, lowest first."""
-        low = _indices(self.mean_confidence < LOW_MEAN_CONFIDENCE)
-        return sorted(low, key=lambda c: float(self.mean_confidence[c]))
+        order = np.argsort(self.mean_confidence, kind="stable").tolist()
+        return [c for c in order if self.mean_confidence[c] < LOW_MEAN_CONFIDENCE]
 
     @property
     def unstable_clusters(self) -> list[int]:
@@ -124,11 +117,8 @@ class Facts:
         if self.stability is None:
             return []
         dissolved = self.stability.cluster_jaccard < DISSOLVED_JACCARD
-        return _indices(dissolved & (self.cluster_sizes >= MIN_CLUSTER_SIZE))
-
-
-def _indices(condition: npt.NDArray[np.bool_]) -> list[int]:
-    return [int(i) for i in np.flatnonzero(condition)]
+        found: list[int] = np.flatnonzero(dissolved & (self.cluster_sizes >= MIN_CLUSTER_SIZE)).tolist()
+        return found
 
 
 def collect_facts(
@@ -143,39 +133,36 @@ def collect_facts(
 ) -> Facts:
     """Collect the facts about a fitted model.
 
-    Args:
-        model: Fitted estimator.
-        X: The views it was fitted to, rows in the same order.
-        proba: (n, k) result of `model.predict_proba(X)`, if it is known already.
-        labels_true: (n,) ground truth.
-        sample_ids: (n,) names of the samples; by default those of X.
-        stability: Result of `protocol_mvc.stability`.
-        source: Origin of the data.
+    The arguments are those of `write_report`, and `proba` (n, k), the result of `model.predict_proba(X)` if
+    it is known already.
 
     Raises:
         ValueError: If X is not the data of the fit, or an argument has another length.
     """
     check_is_fitted(model)
-    views = as_views(X, model.view_columns)
-    n, labels = len(views), model.labels_
-    _check_length("X", n, len(labels))
-    proba = np.asarray(model.predict_proba(X) if proba is None else proba, dtype=np.float64)
-    _check_same_data(labels, proba)
+    views, labels, n = as_views(X, model.view_columns), model.labels_, len(model.labels_)
+    _check_length("X", len(views), n)
+    proba = np.array(model.predict_proba(X) if proba is None else proba, dtype=np.float64)
+    changed = float(np.mean(proba.argmax(1) != labels))
+    if changed > MAX_CHANGED_LABELS:
+        raise ValueError(
+            f"the model predicts another label than in fit for {changed:.1%} of the samples of X: "
+            "pass the data of the fit, rows in the same order"
+        )
     if stability is not None:
         _check_length("stability.sample_agreement", len(stability.sample_agreement), n)
         n_clusters = len(stability.cluster_jaccard)
         _check_length("stability.cluster_jaccard", n_clusters, model.n_clusters, "clusters")
     ids = _as_column("sample_ids", views.sample_ids if sample_ids is None else sample_ids, n)
     diverged = (row["stage"] for row in model.history_ if row["lr_factor"] < 1)
-    rows = np.arange(n)
-    others = proba.copy()
-    others[rows, labels] = -1
+    confidence = proba[np.arange(n), labels]
+    proba[np.arange(n), labels] = -1
     return Facts(
         views=views,
         sample_ids=[str(name) for name in ids],
         labels=labels,
-        confidence=proba[rows, labels],
-        second_choice=others.argmax(1).astype(np.int64),
+        confidence=confidence,
+        second_choice=proba.argmax(1),
         class_prior=np.asarray(model.class_prior_, dtype=np.float64),
         view_weights=np.asarray(model.view_weights_, dtype=np.float64),
         labels_true=None if labels_true is None else _as_column("labels_true", labels_true, n),
@@ -188,15 +175,6 @@ def collect_facts(
 def _check_length(name: str, found: int, expected: int, unit: str = "samples") -> None:
     if found != expected:
         raise ValueError(f"the model was fitted with {expected} {unit}, {name} has {found}")
-
-
-def _check_same_data(labels: Ints, proba: Floats) -> None:
-    changed = float(np.mean(proba.argmax(1) != labels))
-    if changed > MAX_CHANGED_LABELS:
-        raise ValueError(
-            f"the model predicts another label than in fit for {changed:.1%} of the samples of X: "
-            "pass the data of the fit, rows in the same order"
-        )
 
 
 def _as_column(name: str, values: Any, n_samples: int) -> npt.NDArray[Any]:

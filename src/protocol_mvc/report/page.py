@@ -3,10 +3,10 @@
 import base64
 import hashlib
 import os
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from pydantic import BaseModel
@@ -51,11 +51,9 @@ def write_report(
     Raises:
         ValueError: If X is not the data of the fit, or an argument has another length.
         FileNotFoundError: If the folder of the file does not exist.
-        IsADirectoryError: If the path is a folder.
+        FileExistsError: If the path is a folder.
     """
     target = Path(path)
-    if target.is_dir():
-        raise IsADirectoryError(f"{target} is a folder: pass the path of a file")
     with atomic_write(target, overwrite=True) as part:
         facts = collect_facts(
             model, X, labels_true=labels_true, sample_ids=sample_ids, stability=stability, source=source
@@ -71,7 +69,7 @@ def render(model: MultiViewClusterer, facts: Facts, command: str | None) -> str:
     view_auc = charts.per_view_cluster_auc(
         facts.views, model.scalers_, rows, facts.labels[rows], facts.n_clusters
     )
-    findings = text.findings(facts)
+    findings, labels_true = text.findings(facts), facts.labels_true
     return (
         _environment()
         .get_template("report.html")
@@ -83,10 +81,11 @@ def render(model: MultiViewClusterer, facts: Facts, command: str | None) -> str:
             clusters=tables.cluster_rows(facts),
             rare_clusters=tables.rare_cluster_rows(facts, view_auc),
             max_cards=MAX_CARDS,
-            views=tables.view_rows(facts, view_auc),
+            view_auc=np.ma.masked_invalid(view_auc).mean(1).filled(np.nan),
             histogram=tables.confidence_histogram(facts),
-            least_confident=tables.least_confident_samples(facts),
-            comparison=tables.compare_with_labels(facts),
+            least_confident=np.argsort(facts.confidence, kind="stable")[: tables.N_LEAST_CONFIDENT],
+            scores=tables.score_rows(facts),
+            comparison=None if labels_true is None else tables.compare_labels(labels_true, facts.labels),
             rows=rows,
             **charts.map_data(facts, rows, _features(model, facts, rows)),
             **charts.training_data(model.history_),
@@ -96,8 +95,9 @@ def render(model: MultiViewClusterer, facts: Facts, command: str | None) -> str:
 
 
 def _environment() -> Environment:
+    loader = PackageLoader("protocol_mvc.report")
     environment = Environment(
-        loader=PackageLoader("protocol_mvc.report"),
+        loader=loader,
         autoescape=True,  # names come from the data
         undefined=StrictUndefined,
         trim_blocks=True,
@@ -110,7 +110,12 @@ def _environment() -> Environment:
         shorten=text.shorten,
         ratio=text.format_ratio,
     )
-    environment.globals.update(csp_hash=_csp_hash, asset=_asset, n_colors=N_COLORS, n_shapes=N_SHAPES)
+    environment.globals.update(
+        asset=lambda name: loader.get_source(environment, name)[0],
+        csp_hash=_csp_hash,
+        n_colors=N_COLORS,
+        n_shapes=N_SHAPES,
+    )
     return environment
 
 
@@ -136,7 +141,3 @@ def _provenance(model: MultiViewClusterer, facts: Facts, command: str | None) ->
 def _csp_hash(source: str) -> str:
     """Return the hash of a script or style in the notation of a content security policy."""
     return f"sha256-{base64.b64encode(hashlib.sha256(source.encode()).digest()).decode()}"
-
-
-def _asset(name: str) -> str:
-    return files("protocol_mvc.report").joinpath("templates", name).read_text("utf-8")

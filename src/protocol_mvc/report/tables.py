@@ -30,31 +30,20 @@ SCORES = {
 
 
 class ClusterRow(NamedTuple):
-    """One cluster."""
+    """One cluster; the mean confidence of an empty cluster is NaN."""
 
     cluster: int
     size: int
     share: float
+    confidence: float
     prior: float
-    confidence: float | None
-    jaccard: float | None  # with refits
 
 
 def cluster_rows(facts: Facts) -> list[ClusterRow]:
     """Return one row for each cluster, by number."""
     shares = facts.cluster_sizes / facts.n_samples
-    jaccard = None if facts.stability is None else facts.stability.cluster_jaccard
-    return [
-        ClusterRow(
-            cluster=c,
-            size=int(facts.cluster_sizes[c]),
-            share=float(shares[c]),
-            prior=float(facts.class_prior[c]),
-            confidence=_none_if_nan(facts.mean_confidence[c]),
-            jaccard=None if jaccard is None or not facts.cluster_sizes[c] else float(jaccard[c]),
-        )
-        for c in range(facts.n_clusters)
-    ]
+    columns = (facts.cluster_sizes, shares, facts.mean_confidence, facts.class_prior)
+    return [ClusterRow(c, *row) for c, row in enumerate(zip(*map(np.ndarray.tolist, columns), strict=True))]
 
 
 class RareClusterRow(NamedTuple):
@@ -63,9 +52,8 @@ class RareClusterRow(NamedTuple):
     row: ClusterRow
     assessment: str
     is_warning: bool
-    best_view: str | None
-    best_auc: float | None
-    view_auc: list[float | None]
+    view_auc: list[float]  # NaN where it is not defined
+    best_view: int | None  # the one of the highest AUC
     second_choice: int | None  # most frequent second choice of its samples
     second_choice_share: float  # of its samples with this second choice
     typical_samples: list[str]  # those of the highest confidence
@@ -78,8 +66,8 @@ def rare_cluster_rows(facts: Facts, view_auc: Floats) -> list[RareClusterRow]:
         facts: The facts of the report.
         view_auc: (n_views, n_clusters) result of `charts.per_view_cluster_auc`.
     """
-    rows = cluster_rows(facts)
-    shown = facts.rare_clusters or facts.smallest_third
+    rows, found = cluster_rows(facts), facts.nonempty_clusters
+    shown = facts.rare_clusters or found[-max(len(found) // 3, 1) :]
     return [_rare_cluster_row(facts, rows[c], view_auc[:, c]) for c in reversed(shown)]
 
 
@@ -87,45 +75,17 @@ def _rare_cluster_row(facts: Facts, row: ClusterRow, view_auc: Floats) -> RareCl
     members = np.flatnonzero(facts.labels == row.cluster)
     typical = members[np.argsort(-facts.confidence[members], kind="stable")][:N_TYPICAL]
     second = np.bincount(facts.second_choice[members], minlength=facts.n_clusters) * (facts.cluster_sizes > 0)
-    best = None if np.isnan(view_auc).all() else int(np.nanargmax(view_auc))
     assessment, is_warning = assess_cluster(facts, row.cluster)
     return RareClusterRow(
         row=row,
         assessment=assessment,
         is_warning=is_warning,
-        best_view=None if best is None else facts.views.names[best],
-        best_auc=None if best is None else float(view_auc[best]),
-        view_auc=[_none_if_nan(value) for value in view_auc],
+        view_auc=view_auc.tolist(),
+        best_view=None if np.isnan(view_auc).all() else int(np.nanargmax(view_auc)),
         second_choice=int(second.argmax()) if second.any() else None,
         second_choice_share=float(second.max() / len(members)),
         typical_samples=[facts.sample_ids[i] for i in typical],
     )
-
-
-class ViewRow(NamedTuple):
-    """One view."""
-
-    name: str
-    n_features: int
-    n_present: int
-    weight: float
-    mean_auc: float | None  # over the clusters
-
-
-def view_rows(facts: Facts, view_auc: Floats) -> list[ViewRow]:
-    """Return one row for each view; `view_auc` is as in `rare_cluster_rows`."""
-    known = np.isfinite(view_auc)
-    means = np.where(known, view_auc, 0).sum(1) / np.where(known.any(1), known.sum(1), np.nan)
-    return [
-        ViewRow(
-            name=facts.views.names[v],
-            n_features=facts.views.n_features[v],
-            n_present=int(facts.views.mask[:, v].sum()),
-            weight=float(facts.view_weights[v]),
-            mean_auc=_none_if_nan(means[v]),
-        )
-        for v in range(facts.views.n_views)
-    ]
 
 
 def confidence_histogram(facts: Facts) -> list[list[int]]:
@@ -136,53 +96,12 @@ def confidence_histogram(facts: Facts) -> list[list[int]]:
     return [counts.sum(0).tolist(), *counts.tolist()]
 
 
-def least_confident_samples(facts: Facts) -> list[int]:
-    """Return the row indices of the `N_LEAST_CONFIDENT` samples of lowest confidence, lowest first."""
-    order: list[int] = np.argsort(facts.confidence, kind="stable").tolist()
-    return order[:N_LEAST_CONFIDENT]
-
-
-class ClassRow(NamedTuple):
-    """One class of the ground truth."""
-
-    name: str
-    size: int
-    cluster: int | None  # matched to it; None if there is none, or it has no sample of the class
-    recall: float
-    other_clusters: list[tuple[int, int]]  # at most three: cluster, number of samples of the class
-
-
-class Comparison(NamedTuple):
-    """Clusters compared with the ground truth."""
-
-    scores: list[tuple[str, float, str]]  # name, value, description
-    classes: list[ClassRow]  # largest first
-    clusters: list[int]  # columns of the contingency table, in the order of their matched classes
-    contingency: list[list[int]] | None  # (classes, clusters); None if it were too wide to read
-
-
-def compare_with_labels(facts: Facts) -> Comparison | None:
-    """Compare the clusters with the ground truth; None if it is not known."""
+def score_rows(facts: Facts) -> list[tuple[str, float, str]]:
+    """Return name, value and description of every score; none without ground truth."""
     if facts.labels_true is None:
-        return None
-    names, sizes = np.unique(facts.labels_true, return_counts=True)
-    order, clusters = np.argsort(-sizes, kind="stable"), np.unique(facts.labels)
-    counts = contingency(facts.labels_true, facts.labels)[order]
-    matched = match_clusters(counts)
-    columns = [*matched[matched >= 0], *np.setdiff1d(np.arange(len(clusters)), matched)]
-    table = counts[:, columns]
-    classes = zip(names[order], counts, matched, strict=True)
-    return Comparison(
-        scores=_score_rows(facts.labels_true, facts),
-        classes=[_class_row(str(name), row, own, clusters) for name, row, own in classes],
-        clusters=clusters[columns].tolist(),
-        contingency=table.tolist() if max(table.shape) <= MAX_TABLE_WIDTH else None,
-    )
-
-
-def _score_rows(labels_true: npt.NDArray[Any], facts: Facts) -> list[tuple[str, float, str]]:
-    scores = all_scores(labels_true, facts.labels)
-    calibrated = calibration(labels_true, facts.labels, facts.confidence)
+        return []
+    scores = all_scores(facts.labels_true, facts.labels)
+    calibrated = calibration(facts.labels_true, facts.labels, facts.confidence)
     return [
         *((name, scores[key], description) for key, (name, description) in SCORES.items()),
         ("Mean confidence", calibrated.mean_confidence, "equals the accuracy if confidence is calibrated"),
@@ -190,17 +109,41 @@ def _score_rows(labels_true: npt.NDArray[Any], facts: Facts) -> list[tuple[str, 
     ]
 
 
-def _class_row(name: str, counts: Ints, matched: int, clusters: Ints) -> ClassRow:
-    size, own = int(counts.sum()), int(counts[matched]) if matched >= 0 else 0
-    others = [j for j in np.argsort(-counts, kind="stable") if counts[j] and j != matched]
-    return ClassRow(
-        name=name,
-        size=size,
-        cluster=int(clusters[matched]) if own else None,
-        recall=own / size,
-        other_clusters=[(int(clusters[j]), int(counts[j])) for j in others[:3]],
+class ClassRow(NamedTuple):
+    """One class of the ground truth."""
+
+    name: Any
+    size: int
+    cluster: Any  # matched to it; None if there is none, or it has no sample of the class
+    recall: float
+    other_clusters: list[tuple[Any, int]]  # at most three: cluster, number of samples of the class
+
+
+class Comparison(NamedTuple):
+    """Clusters compared with the ground truth."""
+
+    classes: list[ClassRow]  # largest first
+    clusters: list[Any]  # columns of the contingency table, in the order of their matched classes
+    contingency: list[list[int]] | None  # (classes, clusters); None if it were too wide to read
+
+
+def compare_labels(labels_true: npt.NDArray[Any], labels_pred: npt.NDArray[Any]) -> Comparison:
+    """Match the clusters with the classes and count the samples of every pair."""
+    names, sizes = np.unique(labels_true, return_counts=True)
+    order, clusters = np.argsort(-sizes, kind="stable"), np.unique(labels_pred)
+    counts = contingency(labels_true, labels_pred)[order]
+    matched = match_clusters(counts)
+    columns = [*matched[matched >= 0], *np.setdiff1d(np.arange(len(clusters)), matched)]
+    classes = zip(names[order].tolist(), counts, matched, strict=True)
+    return Comparison(
+        classes=[_class_row(name, row, own, clusters.tolist()) for name, row, own in classes],
+        clusters=clusters[columns].tolist(),
+        contingency=counts[:, columns].tolist() if max(counts.shape) <= MAX_TABLE_WIDTH else None,
     )
 
 
-def _none_if_nan(value: float | np.floating[Any]) -> float | None:
-    return None if np.isnan(value) else float(value)
+def _class_row(name: Any, counts: Ints, matched: int, clusters: list[Any]) -> ClassRow:
+    size, own = int(counts.sum()), int(counts[matched]) if matched >= 0 else 0
+    others = [j for j in np.argsort(-counts, kind="stable") if counts[j] and j != matched][:3]
+    cluster = clusters[matched] if own else None
+    return ClassRow(name, size, cluster, own / size, [(clusters[j], int(counts[j])) for j in others])

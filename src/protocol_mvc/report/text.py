@@ -18,6 +18,7 @@ from protocol_mvc.report.facts import (
 
 # Largest / smallest cluster, up to which sizes are called so.
 BALANCE = ((1, "equal"), (1.5, "nearly equal"), (3, "somewhat unequal"), (10, "unequal"))
+FEWER_CLUSTERS = "Try a smaller n_clusters."
 NO_STABILITY = "Stability was not measured; run protocol-mvc report with --n-refits 5 to check it."
 
 
@@ -48,32 +49,29 @@ def headline(facts: Facts) -> str:
 
 def findings(facts: Facts) -> list[Finding]:
     """Return all findings: on sizes, estimated prior, confidence, stability, training, data, ground truth."""
-    groups = (
-        _size_findings,
-        _prior_findings,
-        _confidence_findings,
-        _stability_findings,
-        _training_findings,
-        _data_findings,
-        _accuracy_findings,
-    )
-    return [finding for group in groups for finding in group(facts)]
+    return [
+        *_size_findings(facts),
+        _prior_finding(facts),
+        *_confidence_findings(facts),
+        *_stability_findings(facts),
+        *_data_findings(facts),
+    ]
 
 
 def _size_findings(facts: Facts) -> Iterator[Finding]:
     found, empty, tiny = facts.nonempty_clusters, facts.empty_clusters, facts.tiny_clusters
     text = f"{count_noun(facts.n_samples, 'sample')} in {count_noun(len(found), 'cluster')}"
     if empty:
-        text += f" of {facts.n_clusters}: {list_clusters(empty)} {_are(empty)} empty."
-        yield Finding("Clusters", f"{text} Try a smaller n_clusters.", is_warning=True)
+        text += f" of {facts.n_clusters}: {list_clusters(empty)} {_are(empty)} empty. {FEWER_CLUSTERS}"
+        yield Finding("Clusters", text, is_warning=True)
     else:
         yield Finding("Clusters", f"{text}, numbered by size (0 is the largest).")
     if len(found) > 1:
         yield Finding("Sizes", _describe_sizes(facts))
         yield Finding("Rare clusters", _describe_rare_clusters(facts))
     if tiny:
-        few = f"{'has' if len(tiny) == 1 else 'have'} fewer than {MIN_CLUSTER_SIZE} samples"
-        text = f"{_capitalize(list_clusters(tiny))} {few}. Try a smaller n_clusters."
+        have = f"{list_clusters(tiny).capitalize()} {'has' if len(tiny) == 1 else 'have'}"
+        text = f"{have} fewer than {MIN_CLUSTER_SIZE} samples. {FEWER_CLUSTERS}"
         yield Finding("Tiny clusters", text, is_warning=True)
 
 
@@ -97,28 +95,25 @@ def _describe_rare_clusters(facts: Facts) -> str:
     return f"{count_noun(len(rare), 'cluster')} {_are(rare)} rare {limit}: {list_clusters(rare, notes)}."
 
 
-def _prior_findings(facts: Facts) -> Iterator[Finding]:
+def _prior_finding(facts: Facts) -> Finding:
     shares = facts.cluster_sizes / facts.n_samples
     difference = np.abs(shares - facts.class_prior)
     total, c = float(difference.sum() / 2), int(difference.argmax())
     if total < 0.0005:
-        yield Finding("Estimated prior", "The estimated prior equals the shares of the clusters.")
-        return
+        return Finding("Estimated prior", "The estimated prior equals the shares of the clusters.")
     prior, share = format_percent(float(facts.class_prior[c])), format_percent(float(shares[c]))
     most = f", most in cluster {c} (prior {prior}, cluster {share})" if prior != share else ""
     text = f"The estimated prior and the shares of the clusters differ by {format_percent(total)}{most}."
     is_warning = total > MAX_PRIOR_DIFFERENCE
-    yield Finding("Estimated prior", text + " The sizes are uncertain." * is_warning, is_warning)
+    return Finding("Estimated prior", text + " The sizes are uncertain." * is_warning, is_warning)
 
 
 def _confidence_findings(facts: Facts) -> Iterator[Finding]:
     high = format_percent(float(np.mean(facts.confidence > HIGH_CONFIDENCE)))
     n_low = int((facts.confidence < LOW_CONFIDENCE).sum())
     low = f"{format_percent(n_low / facts.n_samples)} ({count_noun(n_low, 'sample')})" if n_low else "none"
-    text = (
-        f"Confidence is above {HIGH_CONFIDENCE} for {high} of the samples, below {LOW_CONFIDENCE} for {low}."
-    )
-    yield Finding("Confidence", text)
+    above = f"Confidence is above {HIGH_CONFIDENCE} for {high} of the samples"
+    yield Finding("Confidence", f"{above}, below {LOW_CONFIDENCE} for {low}.")
     clusters = facts.low_confidence_clusters
     if clusters:  # rounding must not lift a mean to the limit that it is below
         means = [f"{min(facts.mean_confidence[c], LOW_MEAN_CONFIDENCE - 0.01):.2f}" for c in clusters]
@@ -129,21 +124,16 @@ def _confidence_findings(facts: Facts) -> Iterator[Finding]:
 
 
 def _stability_findings(facts: Facts) -> Iterator[Finding]:
-    unstable = facts.unstable_clusters
+    unstable, overlap = facts.unstable_clusters, "mean Jaccard overlap with refits"
     if facts.stability is None:
         yield Finding("Stability", NO_STABILITY)
     elif unstable:
-        names = f"{_capitalize(list_clusters(unstable))} {_are(unstable)} unstable"
-        text = (
-            f"{names} (mean Jaccard overlap with refits below {DISSOLVED_JACCARD}). Try another n_clusters."
-        )
+        names = f"{list_clusters(unstable).capitalize()} {_are(unstable)} unstable"
+        text = f"{names} ({overlap} below {DISSOLVED_JACCARD}). Try another n_clusters."
         yield Finding("Stability", text, is_warning=True)
     elif max(facts.cluster_sizes) >= MIN_CLUSTER_SIZE:
-        limit = f"(mean Jaccard overlap with refits at least {DISSOLVED_JACCARD})"
-        yield Finding("Stability", f"Every cluster of {MIN_CLUSTER_SIZE} or more samples is stable {limit}.")
-
-
-def _training_findings(facts: Facts) -> Iterator[Finding]:
+        text = f"Every cluster of {MIN_CLUSTER_SIZE} or more samples is stable"
+        yield Finding("Stability", f"{text} ({overlap} at least {DISSOLVED_JACCARD}).")
     if facts.diverged_stages:
         stages = join_items([repr(stage) for stage in facts.diverged_stages])
         text = f"Training diverged in {stages} and continued at a lower learning rate."
@@ -159,24 +149,18 @@ def _data_findings(facts: Facts) -> Iterator[Finding]:
     yield Finding("Data", f"{count_noun(len(named), 'view')}: {join_items(named)}.")
     missing = ~facts.views.mask
     if missing.any():
-        samples = _capitalize(format_percent(float(np.mean(missing.any(axis=1)))))
+        samples = format_percent(float(np.mean(missing.any(axis=1)))).capitalize()
         pairs = f"{format_percent(float(np.mean(missing)))} of all sample-view pairs are missing"
         yield Finding("Missing views", f"{samples} of the samples lack at least one view; {pairs}.")
     else:
         yield Finding("Missing views", "Every sample has every view.")
-
-
-def _accuracy_findings(facts: Facts) -> Iterator[Finding]:
     if facts.labels_true is not None:
         accuracy = format_percent(clustering_accuracy(facts.labels_true, facts.labels))
         tail = format_percent(group_recall(facts.labels_true, facts.labels).tail)
         few = len(np.unique(facts.labels_true)) < 3
-        smallest = (
-            "recall of the smallest class" if few else "mean recall of the smallest third of the classes"
-        )
-        yield Finding(
-            "Ground truth", f"Accuracy against the ground truth is {accuracy}; {smallest} is {tail}."
-        )
+        group = "recall of the smallest class" if few else "mean recall of the smallest third of the classes"
+        text = f"Accuracy against the ground truth is {accuracy}; {group} is {tail}."
+        yield Finding("Ground truth", text)
 
 
 def assess_cluster(facts: Facts, cluster: int) -> tuple[str, bool]:
@@ -244,7 +228,3 @@ def shorten(text: object, max_length: int = 100) -> str:
 
 def _are(clusters: Sequence[int]) -> str:
     return "is" if len(clusters) == 1 else "are"
-
-
-def _capitalize(text: str) -> str:
-    return text[0].upper() + text[1:]
