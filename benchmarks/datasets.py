@@ -1,15 +1,10 @@
-"""The data sets of the benchmark, loaded by name and verified.
-
-Files are searched in `data_home`, else in the folder of the environment variable PROTOCOL_DATA, else in
-`~/protocol_mvc_data`.
-"""
+"""Benchmark data sets by name: what they are, where their files are, and loading with verification."""
 
 import hashlib
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, Any, NamedTuple
-from zipfile import BadZipFile
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,41 +12,33 @@ from numpy.typing import NDArray
 from protocol_mvc.data.digits import load_digits_views
 from protocol_mvc.data.sampling import imbalanced_subset
 from protocol_mvc.data.views import Views, as_views
-from protocol_mvc.io.matlab import DAMAGE, read_mat
+from protocol_mvc.exceptions import DataFileError
+from protocol_mvc.io.read import read_views
 
-Folder = str | os.PathLike[str] | None
+DATA_HOME = "PROTOCOL_DATA"  # environment variable
+DataHome = str | os.PathLike[str] | None
 
 
 class Dataset(NamedTuple):
-    """A data set. Its `.npz` file is verified by the sha256, or by the sizes if there is none.
-
-    Attributes:
-        sha256: hash of the `.npz` file.
-        description: one line.
-        samples: number of samples; sizes are given for the data sets of the paper.
-        classes: number of classes.
-        dims: number of features of each view.
-        alternatives: names of the `.mat` file in the literature.
-        surplus: unused columns at the end of each view of the distributed file.
-    """
+    """A data set; its `.npz` file is verified by hash or, if that is unknown, by the sizes."""
 
     sha256: str
     description: str
-    samples: int = 0
-    classes: int = 0
-    dims: tuple[int, ...] = ()
-    alternatives: tuple[str, ...] = ()
-    surplus: int = 0
+    n_samples: int = 0
+    n_classes: int = 0
+    n_features: tuple[int, ...] = ()  # of each view; known for the data sets of the paper
+    mat_names: tuple[str, ...] = ()  # names of its `.mat` file in the literature
+    n_unused: int = 0  # columns at the end of each view of that file, which the papers do not use
 
     @property
     def has_file(self) -> bool:
-        """Whether the data set is read from a file."""
-        return bool(self.sha256 or self.dims)
+        """Whether the data set is a file, and not part of a library."""
+        return bool(self.sha256 or self.n_features)
 
     @property
     def sizes(self) -> str:
-        """The sizes as text."""
-        return f"{self.samples} samples, {self.classes} classes, views of {self.dims} features"
+        """The sizes, for messages."""
+        return f"{self.n_samples} samples, {self.n_classes} classes, views of {self.n_features} features"
 
 
 DATASETS = {
@@ -111,62 +98,67 @@ DATASETS = {
     ),
 }
 
-UNREADABLE: tuple[type[Exception], ...] = (*DAMAGE, BadZipFile)
-
 
 def list_datasets() -> list[str]:
-    """Return the names of all data sets."""
+    """Return the names of all known data sets."""
     return sorted(DATASETS)
 
 
-def available_datasets(data_home: Folder = None) -> list[str]:
-    """Return the names of the data sets whose file exists, or that need none."""
-    return [name for name in list_datasets() if not DATASETS[name].has_file or any(_found(name, data_home))]
+def available_datasets(data_home: DataHome = None) -> list[str]:
+    """Return the names of the data sets that need no file, or whose file exists."""
+    return [
+        name for name in list_datasets() if not DATASETS[name].has_file or any(_find_files(name, data_home))
+    ]
 
 
 def load_dataset(
-    name: str, *, imbalance_ratio: float | None = None, random_state: int = 0, data_home: Folder = None
+    name: str, *, imbalance_ratio: float | None = None, random_state: int = 0, data_home: DataHome = None
 ) -> tuple[Views, NDArray[np.int64]]:
-    """Return the views and labels of a data set, in shuffled order.
+    """Load a data set in random order.
 
     Args:
-        name: One of `list_datasets()`.
-        imbalance_ratio: Keep a subset with this ratio of smallest to largest class; None keeps all samples.
-        random_state: Seed of the subset and of the order.
-        data_home: Folder of the file.
+        name: one of `list_datasets()`.
+        imbalance_ratio: draw a subset with this ratio of smallest to largest class; None uses all samples.
+        random_state: seed of the subset and of the order.
+        data_home: folder of the files; see `dataset_path`.
+
+    Returns:
+        The views, and the labels (n,).
 
     Raises:
-        ValueError: If the name is unknown or the file is not the expected one.
-        FileNotFoundError: If there is no file.
-        ModuleNotFoundError: If the file is a `.mat` of v7.3 and h5py is not installed.
+        ValueError: If the name is unknown, or the file is damaged or another version.
+        FileNotFoundError: If the file does not exist.
+        ModuleNotFoundError: If the file is a `.mat` file of v7.3 and h5py is not installed.
     """
     if not _entry(name).has_file:
         return load_digits_views(imbalance_ratio=imbalance_ratio, random_state=random_state)
-    views, labels = _read(dataset_path(name, data_home), name)
-    rows = imbalanced_subset(labels, imbalance_ratio, random_state)
-    return views[rows], labels[rows]
+    views, y = _read(dataset_path(name, data_home), _entry(name))
+    rows = imbalanced_subset(y, imbalance_ratio, random_state)
+    return views[rows], y[rows]
 
 
-def dataset_path(name: str, data_home: Folder = None) -> Path:
-    """Return the path of the `.npz` file, or of the `.mat` file of a data set of the paper.
+def dataset_path(name: str, data_home: DataHome = None) -> Path:
+    """Return the path of the `.npz` file of a data set or, for those of the paper, of its `.mat` file.
 
-    Case, hyphens and underscores of file names are ignored.
+    Args:
+        name: one of `list_datasets()`.
+        data_home: folder of the files; by default the environment variable PROTOCOL_DATA, or else
+            `~/protocol_mvc_data`. Case, hyphens and underscores of file names do not matter.
 
     Raises:
-        ValueError: If the name is unknown or needs no file.
-        FileNotFoundError: If there is no file.
+        ValueError: If the name is unknown, or the data set has no file.
+        FileNotFoundError: If the folder has no such file.
     """
     entry = _entry(name)
     if not entry.has_file:
-        raise ValueError(f"Data set {name!r} needs no file: use load_dataset({name!r}).")
-    for path in _found(name, data_home):
+        raise ValueError(f"The data set {name!r} has no file: use load_dataset({name!r}).")
+    for path in _find_files(name, data_home):
         return path
-    files = [f"{name}.npz", *(f"{stem}.mat" for stem in entry.alternatives)]
-    sizes = f" It has {entry.sizes}." if entry.dims else ""
-    places = " or ".join(map(str, _folders(data_home)))
+    files = [f"{name}.npz", *(f"{stem}.mat" for stem in entry.mat_names)]
+    sizes = f" It has {entry.sizes}." if entry.n_features else ""
     raise FileNotFoundError(
-        f"Data set {name!r} ({entry.description}{sizes}) needs {' or '.join(files)} in {places}: put the "
-        "file there, or set PROTOCOL_DATA to its folder."
+        f"The data set {name!r} ({entry.description}{sizes}) is not in {_data_home(data_home)}: put "
+        f"{' or '.join(files)} there, or set {DATA_HOME} to its folder."
     )
 
 
@@ -176,77 +168,39 @@ def _entry(name: str) -> Dataset:
     return DATASETS[name]
 
 
-def _folders(folder: Folder = None) -> list[Path]:
-    return [Path(folder or os.environ.get("PROTOCOL_DATA") or Path.home() / "protocol_mvc_data")]
+def _data_home(data_home: DataHome) -> Path:
+    return Path(data_home or os.environ.get(DATA_HOME) or Path.home() / "protocol_mvc_data")
 
 
-def _found(name: str, folder: Folder) -> Iterator[Path]:
-    """Yield the files that may hold a set, `.npz` first, since its contents can be verified."""
-    entry = _entry(name)
-    stems = {_plain(stem) for stem in (name, *entry.alternatives)}
-    for place in _folders(folder):
-        files = sorted(
-            path for path in (place.iterdir() if place.is_dir() else ()) if _plain(path.stem) in stems
-        )
-        for suffix in (".npz", *([".mat"] if entry.dims else [])):
-            yield from (path for path in files if path.suffix.lower() == suffix and path.is_file())
+def _find_files(name: str, data_home: DataHome) -> Iterator[Path]:
+    """Yield the files of a data set, `.npz` first, because its contents can be verified."""
+    folder, entry = _data_home(data_home), _entry(name)
+    stems = {_normalize(stem) for stem in (name, *entry.mat_names)}
+    files = sorted(folder.iterdir()) if folder.is_dir() else []
+    for suffix in (".npz", ".mat") if entry.n_features else (".npz",):
+        for path in files:
+            if path.suffix.lower() == suffix and _normalize(path.stem) in stems and path.is_file():
+                yield path
 
 
-def _plain(stem: str) -> str:
-    """Return the part of a file's name that does not depend on taste."""
+def _normalize(stem: str) -> str:
     return stem.lower().replace("-", "").replace("_", "").replace(" ", "")
 
 
-def _read(path: Path, name: str) -> tuple[Views, NDArray[np.int64]]:
-    entry = _entry(name)
-    if path.suffix.lower() == ".mat":
-        arrays, _, labels = read_mat(path)
-        return _checked(path, entry, arrays, labels)
-    with path.open("rb") as file:
-        if entry.sha256:
-            _verify(file, path, entry.sha256)
-        return _checked(path, entry, *_read_arrays(file, path))
-
-
-def _verify(file: IO[bytes], path: Path, sha256: str) -> None:
-    found = hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type]
-    if found != sha256:
-        raise ValueError(
-            f"File {path} has sha256 {found} but {sha256} is expected: it is damaged or another version, "
-            "so fetch it again."
-        )
-    file.seek(0)
-
-
-def _read_arrays(file: IO[bytes], path: Path) -> tuple[list[Any], NDArray[np.int64]]:
-    """Return the contents of an `.npz` file with arrays `view_0`, `view_1`, ... and `labels`."""
-    try:
-        with np.load(file, allow_pickle=False) as arrays:
-            views = [arrays[f"view_{v}"] for v in range(len(arrays.files) - 1)]
-            return views, np.unique(arrays["labels"], return_inverse=True)[1].astype(np.int64)
-    except UNREADABLE as error:
-        raise ValueError(
-            f"File {path} cannot be read as arrays view_0, view_1, ... and labels ({error}): fetch it again "
-            "or save it anew with `numpy.savez`."
-        ) from error
-
-
-def _checked(
-    path: Path, entry: Dataset, arrays: list[Any], labels: NDArray[np.int64] | None
-) -> tuple[Views, NDArray[np.int64]]:
-    """Return the contents of a file, unless their sizes are not those of the set."""
-    if labels is None:
-        raise ValueError(f"File {path} holds no labels: add them under the name Y, one number per sample.")
-    try:
-        views = as_views(arrays)
-        if entry.surplus and views.n_features == tuple(dim + entry.surplus for dim in entry.dims):
-            views = as_views([array[:, : -entry.surplus] for array in arrays])
-    except ValueError as error:
-        raise ValueError(f"File {path}: {error}") from error
-    found = entry._replace(samples=len(views), classes=len(np.unique(labels)), dims=views.n_features)
-    if len(labels) != len(views) or (entry.dims and found != entry):
-        raise ValueError(
-            f"File {path} holds {found.sizes} and {len(labels)} labels, but expected are {entry.sizes} and "
-            "as many labels as samples: it is another version of the set, so fetch the one of the paper."
-        )
-    return views, labels
+def _read(path: Path, entry: Dataset) -> tuple[Views, NDArray[np.int64]]:
+    if entry.sha256 and path.suffix.lower() == ".npz":
+        with path.open("rb") as file:
+            found_hash = hashlib.file_digest(file, "sha256").hexdigest()
+        if found_hash != entry.sha256:
+            raise DataFileError(f"File {path} has sha256 {found_hash}, but {entry.sha256} is expected.")
+    dataset = read_views(path)
+    if dataset.y is None:
+        raise DataFileError(f"File {path} has no labels: add them under the name Y, one per sample.")
+    arrays = list(dataset.views.arrays)
+    if entry.n_unused and dataset.views.n_features == tuple(d + entry.n_unused for d in entry.n_features):
+        arrays = [array[:, : -entry.n_unused] for array in arrays]
+    views, y = as_views(arrays), np.unique(dataset.y, return_inverse=True)[1].astype(np.int64)
+    found = entry._replace(n_samples=len(views), n_classes=int(y.max()) + 1, n_features=views.n_features)
+    if entry.n_features and found != entry:
+        raise DataFileError(f"File {path} has {found.sizes}, but {entry.sizes} are expected.")
+    return views, y

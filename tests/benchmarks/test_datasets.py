@@ -24,7 +24,7 @@ X = np.arange(24.0).reshape(12, 2)
 Y = np.repeat([0, 1], 6)
 W = X[:, :1].astype(np.uint8)
 PAPER = Dataset("", "A set of the paper.", 12, 2, (2, 1), ("Paper-Set", "PS"))
-SURPLUS = PAPER._replace(dims=(1, 1), alternatives=("Surplus",), surplus=1)
+UNUSED = PAPER._replace(n_features=(1, 1), mat_names=("Surplus",), n_unused=1)
 
 
 @pytest.fixture
@@ -34,12 +34,11 @@ def folder(tmp_path, monkeypatch):
     sha256 = hashlib.sha256(path.read_bytes()).hexdigest()
     known = {
         "tiny": Dataset(sha256, "A tiny set."),
-        "both": PAPER._replace(sha256=sha256, alternatives=("B",)),
+        "both": PAPER._replace(sha256=sha256, mat_names=("B",)),
     }
-    monkeypatch.setattr(datasets, "DATASETS", {**DATASETS, **known, "paper_set": PAPER, "surplus": SURPLUS})
-    for variable in ("PROTOCOL_DATA", "XDG_CACHE_HOME"):
-        monkeypatch.setenv(variable, str(tmp_path / "nowhere"))
-    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(datasets, "DATASETS", {**DATASETS, **known, "paper_set": PAPER, "surplus": UNUSED})
+    monkeypatch.setenv("PROTOCOL_DATA", str(tmp_path / "nowhere"))
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
     return tmp_path
 
 
@@ -60,26 +59,28 @@ def test_ratio_gives_an_imbalanced_subset(folder):
     assert np.bincount(labels).tolist() == class_counts(6, 2, 0.5).tolist()
 
 
-def test_files_are_searched_in_the_data_home_then_in_the_environment(folder, monkeypatch):
+def test_the_data_home_is_the_argument_the_variable_or_a_folder_of_the_user(folder, monkeypatch):
+    assert dataset_path("tiny", folder) == folder / "tiny.npz"
     monkeypatch.setenv("PROTOCOL_DATA", str(folder))
-    assert len(load_dataset("tiny")[1]) == 12
-    with pytest.raises(FileNotFoundError):
-        load_dataset("tiny", data_home=folder / "nowhere")
+    assert dataset_path("tiny") == folder / "tiny.npz"
     monkeypatch.delenv("PROTOCOL_DATA")
-    monkeypatch.setenv("HOME", str(folder))
-    (folder / "protocol_mvc_data").mkdir()
-    (folder / "tiny.npz").rename(folder / "protocol_mvc_data" / "tiny.npz")
+    home = folder / "home" / "protocol_mvc_data"
+    with pytest.raises(FileNotFoundError, match=str(home)):
+        dataset_path("tiny")
+    home.mkdir(parents=True)
+    (folder / "tiny.npz").rename(home / "tiny.npz")
     assert len(load_dataset("tiny")[1]) == 12
 
 
-def test_a_missing_file_says_what_is_sought_and_where(folder):
-    with pytest.raises(FileNotFoundError, match=r"'tiny'.*A tiny set.*tiny\.npz.*nowhere.*PROTOCOL_DATA"):
-        load_dataset("tiny")
+def test_a_missing_file_is_described(folder):
     with pytest.raises(FileNotFoundError) as missing:
         dataset_path("caltech5v", folder)
     for part in (
-        *("Caltech-101", "1400 samples", "7 classes", "(40, 254, 1984, 512, 928)"),
-        *("caltech5v.npz or Caltech-5V.mat", str(folder), "PROTOCOL_DATA"),
+        "1400 samples",
+        "7 classes",
+        "caltech5v.npz or Caltech-5V.mat",
+        str(folder),
+        "PROTOCOL_DATA",
     ):
         assert part in str(missing.value)
 
@@ -139,8 +140,8 @@ def test_columns_that_the_papers_leave_out_are_dropped(folder):
 @pytest.mark.parametrize(
     ("arrays", "labels", "message"),
     [
-        ([X, W], np.zeros(12), r"12 samples, 1 classes, .* but expected are 12 samples, 2 classes"),
-        ([X, X], Y, r"\(2, 2\) features .* but expected are .*\(2, 1\)"),
+        ([X, W], np.zeros(12), r"12 samples, 1 classes, .* 12 samples, 2 classes"),
+        ([X, X], Y, r"\(2, 2\) features.*\(2, 1\)"),
         ([W, X], Y, r"\(1, 2\) features"),
         ([X], Y, r"\(2,\) features"),
         ([X[1:], W[1:]], Y[1:], "11 samples"),
@@ -161,10 +162,7 @@ def test_a_file_of_other_sizes_is_refused(folder, arrays, labels, message):
 
 def test_a_file_without_labels_is_refused(folder):
     write_v5(folder / "PS.mat", {"X": [X, W]})
-    with pytest.raises(ValueError, match=r"PS\.mat holds no labels: add them under the name Y"):
-        load_dataset("paper_set", data_home=folder)
-    np.savez(folder / "PS.npz", view_0=X, view_1=W)
-    with pytest.raises(ValueError, match=r"PS\.npz cannot be read as arrays"):
+    with pytest.raises(ValueError, match=r"PS\.mat has no labels"):
         load_dataset("paper_set", data_home=folder)
 
 
@@ -178,7 +176,7 @@ def test_a_damaged_file_without_a_hash_is_refused(folder, how):
             np.save(file, X)
         elif how == "objects":
             np.savez(file, view_0=np.array([{}, X], dtype=object), labels=Y)
-    with pytest.raises(ValueError, match=r"paper_set\.npz cannot be read as arrays .*numpy\.savez"):
+    with pytest.raises(ValueError, match=r"paper_set\.npz"):
         load_dataset("paper_set", data_home=folder)
 
 
@@ -187,13 +185,13 @@ def test_available_names_are_those_that_load_finds(folder):
     write_v5(folder / "Paper-Set.mat", {"X1": X, "X2": W, "Y": Y})
     assert available_datasets(folder) == ["digits", "paper_set", "tiny"]
     assert available_datasets() == ["digits"]
-    assert set(available_datasets(folder)) < set(datasets.list_datasets())
+    assert set(available_datasets(folder)) < set(list_datasets())
 
 
 def test_another_file_is_refused(folder):
     (folder / "hdigit.npz").write_bytes(b"anything")
     with pytest.raises(
-        ValueError, match=f"{hashlib.sha256(b'anything').hexdigest()} but {DATASETS['hdigit'].sha256}"
+        ValueError, match=f"{hashlib.sha256(b'anything').hexdigest()}.*{DATASETS['hdigit'].sha256}"
     ):
         load_dataset("hdigit", data_home=folder)
 
@@ -247,3 +245,16 @@ def test_the_hash_sees_values_types_shapes_and_gaps():
 
 def test_the_hash_ignores_memory_layout():
     assert data_hash(as_views(np.asfortranarray(X))) == data_hash(as_views(X))
+
+
+PAPER_WIDTHS = {"caltech5v": 3718, "cifar10": 3584, "fashion": 2352, "hdigit": 1040, "nuswide": 634}
+
+
+def test_the_data_sets_of_the_paper_have_its_sizes():
+    assert {name: sum(x.n_features) for name, x in DATASETS.items() if x.n_features} == PAPER_WIDTHS
+    for name, entry in DATASETS.items():
+        assert entry.has_file == (name != "digits")
+        assert entry.sha256 == "" or len(entry.sha256) == 64
+        assert (
+            bool(entry.n_features) == bool(entry.n_samples) == bool(entry.n_classes) == bool(entry.mat_names)
+        )

@@ -70,7 +70,7 @@ def read_data(source: Source) -> io.MultiViewDataset:
         dataset = _load_named(source, column)
     else:
         views, ids = source.view_names, source.id_column
-        dataset = io.read_views(source.paths, view_columns=views, id_column=ids, labels=column, guarded=True)
+        dataset = io.read_views(source.paths, view_columns=views, id_column=ids, labels=column)
     if not source.has_label_file:
         return dataset
     samples = dataset.views.sample_ids

@@ -269,7 +269,6 @@ def convert(
         view_columns=views or None,
         id_column=id_column,
         labels=labels,
-        guarded=True,
         overwrite=force,
     )
     Console(as_json, quiet).info(f"Written: {output}")

@@ -1,4 +1,4 @@
-"""Files in and out: many formats become views, and labels are written beside or into them."""
+"""Read and write files: multi-view data of many formats, labels, and saved models."""
 
 from protocol_mvc.io.export import convert
 from protocol_mvc.io.read import MultiViewDataset, read_views

@@ -1,7 +1,7 @@
-"""Write what `read` reads as plain arrays, which need no other package or can be mapped."""
+"""Convert files of any supported format to plain arrays."""
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 from zipfile import ZipFile
@@ -11,118 +11,105 @@ from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from protocol_mvc.data.checks import Matrix, is_sparse, row_slices
-from protocol_mvc.io.arrays import IDS, MASK, TRUTH
-from protocol_mvc.io.hdf5 import writing
-from protocol_mvc.io.limits import need
+from protocol_mvc.io.arrays import IDS, LABEL_NAMES, MASK
+from protocol_mvc.io.limits import check_disk_space, require_module
 from protocol_mvc.io.read import MultiViewDataset, read_views
 from protocol_mvc.utils.files import atomic_write, atomic_write_folder
 
+SUFFIXES = (".npz", ".h5", ".hdf5", "")
+
 
 def convert(
-    src: str | Path | Sequence[str | Path],
-    out: str | Path,
+    source: str | Path | Sequence[str | Path],
+    target: str | Path,
     *,
     view_columns: Sequence[str] | None = None,
     id_column: str | None = None,
     labels: str | None = None,
-    guarded: bool = False,
     overwrite: bool = False,
 ) -> Path:
-    """Write the views, ids, missing rows and truth of files as arrays, whole or not at all.
+    """Write the views, sample ids, mask and labels of files as arrays.
 
     Args:
-        src: What `read` takes.
-        out: An `.npz` or `.h5` file, or a folder for `.npy` files, which later are mapped and not read. Views
-            that are sparse are written in full, a few rows at a time.
-        view_columns: As `read` has it.
-        id_column: As `read` has it.
-        labels: As `read` has it.
-        guarded: As `read` has it.
-        overwrite: Whether a file, or a folder of nothing but `.npy` files, may be replaced.
+        source: as `path` of `read_views`.
+        target: an `.npz` or `.h5` file, or a folder for `.npy` files, which are memory-mapped when read.
+            Sparse views are written as dense arrays, a few rows at a time.
+        view_columns: as in `read_views`.
+        id_column: as in `read_views`.
+        labels: as in `read_views`.
+        overwrite: whether an existing file, or a folder of only `.npy` files, may be replaced.
 
     Raises:
-        ValueError: If the source cannot be read, or a view has the name of something else.
-        FileExistsError: If the target is there already.
+        ValueError: If the source cannot be read, or the name of a view has another meaning.
+        FileExistsError: If the target exists and `overwrite` is False.
     """
-    out = Path(out)
-    if out.suffix.lower() not in _WRITERS:
-        known = ", ".join(filter(None, _WRITERS))
-        raise ValueError(
-            f"{out} cannot be written: give a name that ends in {known}, or in nothing for a folder."
-        )
-    kind = out.suffix.lower()
-    loaded = read_views(src, view_columns=view_columns, id_column=id_column, labels=labels, guarded=guarded)
-    contents = _contents(loaded, in_order=kind == ".npz", rename=str if kind else _file_name)
-    if not kind:
-        _check_folder(out)
-    with (atomic_write if kind else atomic_write_folder)(out, overwrite=overwrite) as temporary:
-        _WRITERS[kind](temporary, contents)
-    return out
+    target = Path(target)
+    suffix = target.suffix.lower()
+    if suffix not in SUFFIXES:
+        raise ValueError(f"{target} cannot be written: use .npz, .h5 or .hdf5, or a folder without a suffix.")
+    dataset = read_views(source, view_columns=view_columns, id_column=id_column, labels=labels)
+    contents = _contents(dataset, suffix)
+    if not suffix:
+        if target.is_dir() and any(path.suffix != ".npy" or path.is_dir() for path in target.iterdir()):
+            raise FileExistsError(f"The folder {target} has more than .npy files, so it is not replaced.")
+        with atomic_write_folder(target, overwrite=overwrite) as folder:
+            for name, array in contents.items():
+                with (folder / f"{name}.npy").open("xb") as file:
+                    _write_npy(file, array)
+        return target
+    with atomic_write(target, overwrite=overwrite) as temporary:
+        if suffix == ".npz":
+            _write_npz(temporary, contents)
+        else:
+            n_bytes = sum(int(np.prod(x.shape)) * x.dtype.itemsize for x in contents.values())
+            check_disk_space(target, n_bytes + 2**20)
+            _write_hdf5(temporary, contents, require_module("h5py", "data", target))
+    return target
 
 
-def _check_folder(folder: Path) -> None:
-    if folder.is_dir() and any(path.suffix != ".npy" or path.is_dir() for path in folder.iterdir()):
-        raise FileExistsError(f"The folder {folder} holds more than .npy files, so it is not replaced.")
+def _contents(dataset: MultiViewDataset, suffix: str) -> dict[str, Matrix]:
+    """Return all arrays by name; default ids and a mask without gaps are left out.
 
-
-def _contents(loaded: MultiViewDataset, *, in_order: bool, rename: Callable[[str], str]) -> dict[str, Matrix]:
-    """Return all arrays by name; ids that are mere row numbers and a mask without gaps are left out.
-
-    The views are in the order in which they will be read, which is that of the columns of the mask.
+    The views have the order in which they will be read, which is that of the columns of the mask.
     """
-    views, names = loaded.views, [rename(name) for name in loaded.views.names]
+    views = dataset.views
+    names = [name if suffix else _file_name(name) for name in views.names]
     for name in names:
-        if name.rpartition("/")[2] in (*TRUTH, IDS, MASK) or names.count(name) > 1:
-            raise ValueError(
-                f"A view of {loaded.path} would be written as {name!r}, which is taken: rename it."
-            )
-    order = range(len(names)) if in_order else sorted(range(len(names)), key=names.__getitem__)
+        if name.rpartition("/")[2] in (*LABEL_NAMES, IDS, MASK) or names.count(name) > 1:
+            raise ValueError(f"A view of {dataset.path} cannot be written as {name!r}: rename it.")
+    order = list(range(len(names))) if suffix == ".npz" else sorted(range(len(names)), key=names.__getitem__)
     contents = {names[v]: views.arrays[v] for v in order}
     if not np.array_equal(views.sample_ids, np.arange(len(views))):
         contents[IDS] = views.sample_ids
     if not views.is_complete:
         contents[MASK] = views.mask[:, order]
-    if loaded.y is not None:
-        contents[TRUTH[0]] = loaded.y
+    if dataset.y is not None:
+        contents[LABEL_NAMES[0]] = dataset.y
     return contents
 
 
 def _file_name(name: str) -> str:
-    """Return a name that files may have on all systems."""
+    """Replace characters that file names may not have on some systems."""
     return re.sub(r"^\.|[^\w .,+{}()\[\]=@-]", "_", name) or "_"
 
 
-def _write_archive(target: Path, contents: Mapping[str, Matrix]) -> None:
-    """Write an `.npz` file, uncompressed, since numbers hardly shrink and reading is faster."""
-    with ZipFile(target, "x") as archive:
+def _write_npz(path: Path, contents: Mapping[str, Matrix]) -> None:
+    """Write an uncompressed archive: numbers hardly shrink, and reading is faster."""
+    with ZipFile(path, "x") as archive:
         for name, array in contents.items():
             with archive.open(f"{name}.npy", "w", force_zip64=True) as file:
-                _write_array(file, array)
+                _write_npy(file, array)
 
 
-def _write_folder(target: Path, contents: Mapping[str, Matrix]) -> None:
-    for name, array in contents.items():
-        with (target / f"{name}.npy").open("xb") as file:
-            _write_array(file, array)
-
-
-def _write_array(file: IO[bytes], array: Matrix) -> None:
+def _write_npy(file: IO[bytes], array: Matrix) -> None:
     header = {"descr": npy.dtype_to_descr(array.dtype), "fortran_order": False, "shape": array.shape}
     npy.write_array_header_1_0(file, header)
     for _, block in _blocks(array):
         file.write(np.ascontiguousarray(block).tobytes())
 
 
-def _blocks(array: Matrix) -> Iterator[tuple[slice, NDArray[Any]]]:
-    """Yield dense blocks of rows, few enough to take little memory."""
-    for rows in row_slices(array) if array.ndim == 2 else [slice(None)]:
-        block: Any = array[rows]
-        yield rows, block.toarray() if is_sparse(block) else block
-
-
-def _write_hdf5(target: Path, contents: Mapping[str, Matrix]) -> None:
-    h5py = need("h5py", "data", target)
-    with writing(target, "x", h5py) as file:
+def _write_hdf5(path: Path, contents: Mapping[str, Matrix], h5py: Any) -> None:
+    with h5py.File(path, "x") as file:
         for name, array in contents.items():
             if array.dtype.kind == "U":
                 file.create_dataset(name, data=array.astype(object), dtype=h5py.string_dtype())
@@ -132,9 +119,8 @@ def _write_hdf5(target: Path, contents: Mapping[str, Matrix]) -> None:
                 node[rows] = block
 
 
-_WRITERS: dict[str, Callable[[Path, Mapping[str, Matrix]], None]] = {
-    ".npz": _write_archive,
-    ".h5": _write_hdf5,
-    ".hdf5": _write_hdf5,
-    "": _write_folder,
-}
+def _blocks(array: Matrix) -> Iterator[tuple[slice, NDArray[Any]]]:
+    """Yield dense blocks of rows that take little memory."""
+    for rows in row_slices(array) if array.ndim == 2 else [slice(None)]:
+        block: Any = array[rows]
+        yield rows, block.toarray() if is_sparse(block) else block

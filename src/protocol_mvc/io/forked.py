@@ -1,97 +1,84 @@
-"""A first reading in a process of its own, with limits, of files that may bring their library to a crash.
-
-The libraries that decode HDF5, Arrow and MATLAB files are written in C; bytes altered at random, or on
-purpose, make them crash, hang or take all memory now and then. The child is a fork, whose memory is that of
-its parent to the bit: what it survives its parent does too.
-"""
+"""Run a reader in a forked process, so that a crafted file cannot crash this one."""
 
 import faulthandler
 import os
-import select
 import signal
 import sys
-import time
+import tempfile
 import warnings
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import NoReturn
+from typing import IO, Any, NoReturn, TypeAlias
 
-from protocol_mvc.exceptions import DataFileError
+import numpy as np
+from numpy.typing import NDArray
+
+from protocol_mvc.exceptions import DataError
 from protocol_mvc.io.limits import memory_limit
 
-RISKY = (".mat",)
-SECONDS = 60.0  # that any file may take
-BYTES_PER_SECOND = 2e6  # beyond these; even compressed files on slow disks are read faster
-ALIVE = b"."  # what the child says first
+Arrays: TypeAlias = dict[str, NDArray[Any]]
+
+OK, DATA_ERROR, OTHER_ERROR = range(3)  # exit codes of the child
 
 
-def check_survival(read: Callable[[], object], path: Path, size: int) -> None:
-    """Refuse a file of so many bytes that its reader refuses or does not survive.
+def run_forked(function: Callable[[], Arrays]) -> Arrays:
+    """Call a function in a forked process with limited memory, and return its arrays.
 
-    Only where processes can be forked safely, which is Linux; elsewhere nothing is done.
+    The arrays come back through a temporary file. Processes are forked on Linux alone; on other systems the
+    function is called directly.
 
     Raises:
-        FileFault: If reading crashes, takes too much time or memory, or raises this itself.
+        DataError: If the function raises it, or the process crashes.
+        ValueError: If the function raises any other error; the message is the same.
     """
     if sys.platform != "linux":
-        return
-    limit = SECONDS + size / BYTES_PER_SECOND
-    ours, theirs = os.pipe()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # of threads: the child waits for none
-        child = os.fork()
-    if child == 0:
-        _try(read, theirs)
-    os.close(theirs)
-    try:
-        answer = _answer(ours, limit)
-    finally:
-        os.kill(child, signal.SIGKILL)  # without effect if it has ended
-        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-        os.close(ours)
-    if answer != ALIVE:
-        said = answer.removeprefix(ALIVE).decode(errors="replace")
-        raise DataFileError(said or _cause(code, path, limit))
-
-
-def _answer(end: int, limit: float) -> bytes:
-    """Return all that the child says before it ends or the time is over."""
-    answer, until = b"", time.monotonic() + limit
-    while select.select([end], [], [], max(0.0, until - time.monotonic()))[0]:
-        part = os.read(end, 2**16)
-        if not part:
-            break
-        answer += part
-    return answer
-
-
-def _cause(code: int, path: Path, limit: float) -> str:
-    what = f"takes more memory than there is, or more than {limit:.0f} seconds, to be read"
-    if code < 0 and code != -signal.SIGKILL:
-        what = f"crashes its reader ({signal.Signals(-code).name})"
-    return f"File {path} {what}: it is damaged or made to do harm, so fetch it again or save it anew."
-
-
-def _try(read: Callable[[], object], end: int) -> NoReturn:
-    """What the child does: nothing but reading, without a word, and none of the duties of its parent."""
-    try:
-        with suppress(OSError, ValueError):  # limits that may not be set do not speak against a file
-            _limit()
-        said = ALIVE
+        return function()
+    with tempfile.TemporaryFile() as file:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # about threads: the child needs none
+            child = os.fork()
+        if child == 0:
+            _run_child(function, file)
+        status = None
         try:
-            read()
-        except DataFileError as fault:
-            said += str(fault).encode(errors="replace")
-        except Exception:  # noqa: BLE001 - the parent will meet it too
-            said = ALIVE
-        os.write(end, said)  # a line, which a pipe takes at once
+            status = os.waitpid(child, 0)[1]
+        finally:
+            if status is None:  # interrupted
+                os.kill(child, signal.SIGKILL)
+                os.waitpid(child, 0)
+        file.seek(0)
+        code = os.waitstatus_to_exitcode(status)
+        if code == OK:
+            with np.load(file, allow_pickle=False) as arrays:
+                return dict(arrays)
+        if code in (DATA_ERROR, OTHER_ERROR):
+            raise (DataError if code == DATA_ERROR else ValueError)(file.read().decode(errors="replace"))
+    raise DataError("its reader crashes or runs out of memory: the file is damaged or malicious.")
+
+
+def _run_child(function: Callable[[], Arrays], file: IO[bytes]) -> NoReturn:
+    """Write the arrays of a function, or the text of its error, and exit."""
+    code = -1
+    try:
+        with suppress(OSError, ValueError):
+            _limit_child()
+        try:
+            arrays: Any = function()
+            np.savez(file, **arrays)
+            code = OK
+        except Exception as error:  # noqa: BLE001 - the parent raises it
+            code = DATA_ERROR if isinstance(error, DataError) else OTHER_ERROR
+            file.seek(0)
+            file.truncate()
+            file.write((str(error) or type(error).__name__).encode(errors="replace"))
+        file.flush()
     finally:
-        os._exit(0)
+        os._exit(code & 0xFF)
 
 
-def _limit() -> None:
-    """Leave no traces of a crash, and take no more memory than a file may; maps of files take none."""
+def _limit_child() -> None:
+    """Print and dump nothing in a crash, and use no more memory than the contents of a file may take."""
     import resource
 
     faulthandler.disable()
@@ -99,8 +86,6 @@ def _limit() -> None:
     for stream in (1, 2):
         os.dup2(silence, stream)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    pages = int(Path("/proc/self/statm").read_text().split()[5])  # of data, which are in use already
-    most = pages * os.sysconf("SC_PAGE_SIZE") + memory_limit()
-    soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
-    known = [limit for limit in (most, soft, hard) if limit != resource.RLIM_INFINITY]
-    resource.setrlimit(resource.RLIMIT_DATA, (min(known), hard))
+    data_pages = int(Path("/proc/self/statm").read_text().split()[5])
+    limit = data_pages * os.sysconf("SC_PAGE_SIZE") + memory_limit()
+    resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))

@@ -1,4 +1,4 @@
-"""Files of labels, and which label of one belongs to which of another."""
+"""Read files of labels, and match two of them by sample id."""
 
 import csv
 from collections.abc import Sequence
@@ -8,138 +8,89 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from protocol_mvc.io.arrays import TRUTH
-from protocol_mvc.io.limits import need
+from protocol_mvc.io.arrays import LABEL_NAMES
+from protocol_mvc.io.limits import file_errors, require_module
 from protocol_mvc.io.tables import ID_COLUMNS
 
-SEPARATORS = {".csv": ",", ".tsv": "\t", ".txt": "\t"}
-KINDS = (*SEPARATORS, ".npy", ".parquet")
+DELIMITERS = {".csv": ",", ".tsv": "\t", ".txt": "\t"}
+SUFFIXES = (*DELIMITERS, ".npy", ".parquet")
 
 
 class LabelFile(NamedTuple):
-    """One label per sample, and what the samples are called, if that is known."""
+    """One label per sample (n,), the sample ids if known, and the name of the file for messages."""
 
     labels: npt.NDArray[Any]
-    ids: list[str] | None
-    name: str  # of the file, for messages
+    sample_ids: list[str] | None
+    name: str
 
 
 def read_labels(path: Path) -> LabelFile:
-    """The labels of a file: of `.csv`, `.tsv` and `.parquet` by columns of ids and labels, or of one column.
+    """Read labels from a 1-D `.npy` array, or from a `.csv`, `.tsv`, `.txt` or `.parquet` table.
+
+    A table has one column of labels, two columns of ids and labels, or more columns with usual names such as
+    "id" and "label".
 
     Raises:
-        OSError: If it cannot be opened.
-        ValueError: If it holds no labels.
-        ModuleNotFoundError: If it is a `.parquet` and pandas is not installed.
+        OSError: If the file cannot be opened.
+        ValueError: If it has no labels, an empty cell, or an id twice.
+        ModuleNotFoundError: If it is a `.parquet` file and pandas is not installed.
     """
-    kind = path.suffix.lower()
-    if kind not in KINDS:
-        raise ValueError(f"Labels {path}: the file must end in one of {', '.join(KINDS)}.")
-    if kind == ".npy":
-        return LabelFile(_read_array(path), None, str(path))
-    rows = _read_parquet(path) if kind == ".parquet" else _read_text(path, SEPARATORS[kind])
-    if not rows:
-        raise ValueError(f"Labels {path}: the file is empty.")
-    return _from_rows(rows, path)
+    suffix = path.suffix.lower()
+    if suffix not in SUFFIXES:
+        raise ValueError(f"File {path} cannot be read as labels: use {', '.join(SUFFIXES)}.")
+    with file_errors(path, "labels"):
+        if suffix == ".npy":
+            array = np.array(np.load(path, mmap_mode="r", allow_pickle=False))
+            if array.ndim != 1 or len(array) == 0:
+                raise ValueError(f"it has shape {array.shape}, but one label per sample is expected")
+            return LabelFile(array, None, str(path))
+        rows = _read_rows(path)
+        ids, labels = _split_columns(rows)
+        if not labels:
+            raise ValueError("it has no labels")
+        if ids is not None and len(set(ids)) < len(ids):
+            raise ValueError(f"the id {max(ids, key=ids.count)!r} occurs twice")
+    return LabelFile(_parse(labels), ids, str(path))
 
 
-def match_labels(found: LabelFile, truth: LabelFile) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
-    """Labels and truth of the same samples: matched by id where both have ids, else by position.
-
-    Raises:
-        ValueError: If a sample of `found` has no truth, or the numbers of samples without ids differ.
-    """
-    if found.ids is None or truth.ids is None:
-        if len(found.labels) != len(truth.labels):
-            raise ValueError(
-                f"{found.name} has {len(found.labels)} labels but {truth.name} has {len(truth.labels)}: "
-                "give both an id column, or the same samples in the same order."
-            )
-        return found.labels, truth.labels
-    place = {name: i for i, name in enumerate(truth.ids)}
-    lost = [name for name in found.ids if name not in place]
-    if lost:
-        raise ValueError(
-            f"{truth.name} has no label for {len(lost)} of the {len(found.ids)} samples of {found.name}, the "
-            f"first being id {lost[0]!r}: are these ids of the same samples?"
-        )
-    return found.labels, truth.labels[[place[name] for name in found.ids]]
-
-
-def _read_array(path: Path) -> npt.NDArray[Any]:
-    try:
-        array = np.load(path, mmap_mode="r", allow_pickle=False)  # a map: no memory before it is checked
-    except (ValueError, EOFError) as error:
-        raise ValueError(f"Labels {path}: this is no array of numbers or text ({error}).") from None
-    if not isinstance(array, np.ndarray) or array.ndim != 1 or len(array) == 0:
-        raise ValueError(f"Labels {path}: store a 1-D array with one label per sample.")
-    return np.array(array)
-
-
-def _read_parquet(path: Path) -> list[list[str]]:
-    pandas, pyarrow = need("pandas", "data", path), need("pyarrow", "data", path)
-    try:
-        frame = pandas.read_parquet(path)
-    except (ValueError, pyarrow.ArrowException) as error:
-        raise ValueError(f"Labels {path}: this is no Parquet file ({error}).") from None
-    return [[str(name) for name in frame.columns], *frame.astype(str).to_numpy().tolist()]
-
-
-def _read_text(path: Path, separator: str) -> list[list[str]]:
-    try:
+def _read_rows(path: Path) -> list[list[str]]:
+    """Return the cells of a table, with the names of the columns in the first row."""
+    if path.suffix.lower() == ".parquet":
+        frame = require_module("pandas", "data", path).read_parquet(path)
+        rows = [[str(name) for name in frame.columns], *frame.astype(str).to_numpy().tolist()]
+    else:
         with path.open(encoding="utf-8-sig", newline="") as file:
-            return [row for row in csv.reader(file, delimiter=separator) if row]
-    except (UnicodeDecodeError, csv.Error) as error:
-        raise ValueError(f"Labels {path}: this is no text in columns ({error}).") from None
+            rows = [row for row in csv.reader(file, delimiter=DELIMITERS[path.suffix.lower()]) if row]
+    return [[cell.strip() for cell in row] for row in rows]
 
 
-def _from_rows(rows: Sequence[Sequence[str]], path: Path) -> LabelFile:
-    if len(rows[0]) > 1:  # pandas leaves the name of the ids empty
-        rows = [[name.strip() or ID_COLUMNS[0] for name in rows[0]], *rows[1:]]
-    names = [name.strip().lower() for name in rows[0]]
-    if len(names) == 1:
-        return LabelFile(_values(_cells(rows, 0, path)[_has_header(rows) :], path), None, str(path))
-    named, called = _roles(names, path)
-    ids, labels = _cells(rows, named, path)[1:], _cells(rows, called, path)[1:]
-    if rows[0][called] in labels or _is_number(rows[0][called]):
-        raise ValueError(f"Labels {path}: its first line is a sample: put the line 'id,label' above it.")
-    return LabelFile(_values(labels, path), _unique(ids, path), str(path))
-
-
-def _roles(names: Sequence[str], path: Path) -> tuple[int, int]:
-    """The columns of ids and of labels: by name or, where there are just two, by what is left or in order."""
-    ids, labels = _position(names, ID_COLUMNS), _position(names, TRUTH)
-    if len(names) == 2:
-        first_is_label = ids == 1 or (ids is None and labels == 0)
-        return (1, 0) if first_is_label else (0, 1)
-    if ids is None or labels is None:
-        lacking = "id" if ids is None else "label"
-        raise ValueError(
-            f"Labels {path}: none of its columns ({', '.join(names)}) is called {lacking!r}: rename one, or "
-            "keep ids and labels alone."
+def _split_columns(rows: Sequence[Sequence[str]]) -> tuple[list[str] | None, list[str]]:
+    """Return the column of ids, if there is one, and the column of labels, without their names."""
+    names = [name.lower() for name in rows[0]] if rows else []
+    if len(names) <= 1:
+        cells = _column(rows, 0)
+        has_header = bool(names) and (
+            names[0] in LABEL_NAMES or (not _is_number(names[0]) and all(map(_is_number, cells[1:])))
         )
+        return None, cells[int(has_header) :]
+    id_position = next((names.index(name) for name in ("", *ID_COLUMNS) if name in names), None)
+    label_position = next((names.index(name) for name in LABEL_NAMES if name in names), None)
+    if len(names) == 2:  # the other column, or the order id, label
+        label_is_first = id_position == 1 or (id_position is None and label_position == 0)
+        id_position, label_position = (1, 0) if label_is_first else (0, 1)
+    if id_position is None or label_position is None:
+        raise ValueError(f"none of its columns ({', '.join(names)}) is named 'id', or none 'label'")
+    ids, labels = _column(rows[1:], id_position), _column(rows[1:], label_position)
+    if rows[0][label_position] in labels or _is_number(rows[0][label_position]):
+        raise ValueError("its first line is a sample, but names of columns such as 'id,label' are expected")
     return ids, labels
 
 
-def _cells(rows: Sequence[Sequence[str]], column: int, path: Path) -> list[str]:
-    """One column, no cell of which may be empty."""
-    cells = [row[column].strip() if column < len(row) else "" for row in rows]
+def _column(rows: Sequence[Sequence[str]], position: int) -> list[str]:
+    cells = [row[position] if position < len(row) else "" for row in rows]
     if "" in cells:
-        line = cells.index("") + 1
-        raise ValueError(
-            f"Labels {path}: line {line} has nothing in column {column + 1}: fill it or drop it."
-        )
+        raise ValueError(f"sample {cells.index('')} has nothing in column {position + 1}")
     return cells
-
-
-def _position(names: Sequence[str], known: Sequence[str]) -> int | None:
-    return next((names.index(name) for name in known if name in names), None)
-
-
-def _has_header(rows: Sequence[Sequence[str]]) -> bool:
-    """Whether a single column begins with its name: a known one, or a word above numbers."""
-    first, *rest = (row[0].strip() for row in rows)
-    return first.lower() in TRUTH or (not _is_number(first) and bool(rest) and all(map(_is_number, rest)))
 
 
 def _is_number(text: str) -> bool:
@@ -150,19 +101,31 @@ def _is_number(text: str) -> bool:
     return True
 
 
-def _values(texts: Sequence[str], path: Path) -> npt.NDArray[Any]:
-    if not texts:
-        raise ValueError(f"Labels {path}: there is a header but no label below it.")
+def _parse(texts: Sequence[str]) -> npt.NDArray[Any]:
     try:
         return np.array([int(text) for text in texts])  # so that 10 comes after 9
     except ValueError:
         return np.array(texts)
 
 
-def _unique(ids: Sequence[str], path: Path) -> list[str]:
-    seen: set[str] = set()
-    for name in ids:
-        if name in seen:
-            raise ValueError(f"Labels {path}: id {name!r} occurs twice: keep one line per sample.")
-        seen.add(name)
-    return list(ids)
+def match_labels(pred: LabelFile, true: LabelFile) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+    """Return predicted and true labels of the same samples, matched by id if both have ids, else by position.
+
+    Raises:
+        ValueError: If a predicted sample has no true label, or files without ids have different lengths.
+    """
+    if pred.sample_ids is None or true.sample_ids is None:
+        if len(pred.labels) != len(true.labels):
+            raise ValueError(
+                f"{pred.name} has {len(pred.labels)} labels but {true.name} has {len(true.labels)}: give "
+                "both an id column, or the same samples in the same order."
+            )
+        return pred.labels, true.labels
+    position = {sample: i for i, sample in enumerate(true.sample_ids)}
+    lost = [sample for sample in pred.sample_ids if sample not in position]
+    if lost:
+        raise ValueError(
+            f"{true.name} lacks {len(lost)} of the {len(pred.sample_ids)} samples of {pred.name}, for "
+            f"example {lost[0]!r}."
+        )
+    return pred.labels, true.labels[[position[sample] for sample in pred.sample_ids]]

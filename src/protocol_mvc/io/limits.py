@@ -1,8 +1,11 @@
-"""What guards against damaged, hostile or oversized files: limits, and one sentence for every fault."""
+"""Guards shared by all readers: size limits before memory is taken, and one type of error."""
 
 import csv
+import errno
 import os
+import shutil
 import struct
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
@@ -11,46 +14,55 @@ from typing import Any
 from zipfile import BadZipFile
 
 from protocol_mvc.exceptions import DataError, DataFileError
-from protocol_mvc.io.matlab import DAMAGE
 
-MAX_BYTES = 2**36  # of all arrays that are read from one file; maps of files take none
-MAX_RATIO = 1000  # of an array to what it takes in the file; deflate itself cannot do much better
-FAULTS: tuple[type[Exception], ...] = (*DAMAGE, BadZipFile, struct.error, csv.Error)  # what libraries raise
-SMALL = 2**26  # bytes that may come from any little space
+MAX_BYTES = 2**36  # memory of all arrays that are read from one file; memory maps do not count
+MAX_RATIO = 1000  # largest size of an array over its size in the file
+SMALL = 2**26  # bytes; smaller arrays may have any ratio
+# What numpy, scipy, h5py, pandas, pyarrow and anndata raise on damaged files.
+LIBRARY_ERRORS: tuple[type[Exception], ...] = (OSError, ValueError, TypeError, LookupError, AttributeError)
+LIBRARY_ERRORS += (ArithmeticError, RuntimeError, EOFError, NameError, BadZipFile, zlib.error)
+LIBRARY_ERRORS += (struct.error, csv.Error, SyntaxError, Warning)
 
 
 @contextmanager
-def readable(path: Path, kind: str) -> Iterator[None]:
-    """Turn whatever a library says of a file that it cannot read into one sentence that names the file.
+def file_errors(path: Path, kind: str) -> Iterator[None]:
+    """Convert every error about the contents of a file to one sentence that names the file.
 
     Raises:
-        FileFault: If the file is damaged or its contents are refused.
+        DataFileError: Instead of the original error.
     """
     where = f"{'Folder' if path.is_dir() else 'File'} {path}"
     try:
         yield
     except (DataFileError, FileNotFoundError, PermissionError, ImportError):
         raise
-    except DataError as refusal:
-        raise DataFileError(f"{where}: {refusal}") from None
+    except DataError as error:
+        raise DataFileError(f"{where}: {error}") from None
     except MemoryError as error:
-        raise DataFileError(
-            f"{where} takes more memory than there is: choose fewer views, or a larger machine; or it is "
-            "damaged, so fetch it again."
-        ) from error
-    except FAULTS as error:
+        raise DataFileError(f"{where} does not fit into memory: choose fewer views.") from error
+    except LIBRARY_ERRORS as error:
         reason = str(error).partition("\n")[0].rstrip(".:") or type(error).__name__
         raise DataFileError(
-            f"{where} cannot be read as {kind} ({reason}): it is damaged or something else, so fetch it "
-            "again or save it anew."
+            f"{where} cannot be read as {kind} ({reason}): it is damaged or has another format."
         ) from error
 
 
-def need(module: str, extra: str, path: Path) -> Any:
-    """Return an optional module that the file `path` needs.
+@contextmanager
+def data_errors() -> Iterator[None]:
+    """Convert errors about the values of a file, as `as_views` raises them, to `DataError`."""
+    try:
+        yield
+    except DataError:
+        raise
+    except (ValueError, TypeError) as error:
+        raise DataError(str(error)) from error
+
+
+def require_module(module: str, extra: str, path: Path) -> Any:
+    """Return an optional module that is needed for `path`.
 
     Raises:
-        ModuleNotFoundError: If it is not installed; the message tells how to install it.
+        ModuleNotFoundError: If it is not installed; the message names the extra to install.
     """
     try:
         return import_module(module)
@@ -62,32 +74,33 @@ def need(module: str, extra: str, path: Path) -> Any:
 
 
 def check_size(n_bytes: int) -> None:
-    """Refuse contents that would take more memory than allowed, or than there is."""
+    """Raise `DataError` if contents of this size do not fit into memory."""
     limit = memory_limit()
     if n_bytes > limit:
         raise DataError(
-            f"its arrays take {n_bytes / 2**30:.3g} GiB, more than the {limit / 2**30:.3g} GiB that can be "
-            "read here: choose fewer views, or make it a folder of .npy files, which are mapped and not read."
+            f"its arrays take {n_bytes / 2**30:.3g} GiB, more than the {limit / 2**30:.3g} GiB allowed: "
+            "choose fewer views, or convert it to a folder of .npy files, which are memory-mapped."
         )
 
 
 def memory_limit() -> int:
-    """Return the bytes that the contents of a file may take."""
-    return min(MAX_BYTES, _memory())
-
-
-def _memory() -> int:
-    """Return the bytes of memory of this machine, or the largest allowed where they are not known."""
+    """Return the number of bytes that the contents of a file may take."""
     try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, ValueError, OSError):  # not everywhere
+        return min(MAX_BYTES, os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    except (AttributeError, ValueError, OSError):  # Windows
         return MAX_BYTES
 
 
-def check_ratio(name: str, n_bytes: int, stored: int) -> None:
-    """Refuse an array that takes far more memory than its compressed form would honestly tell."""
-    if n_bytes > max(SMALL, MAX_RATIO * stored):
+def check_ratio(name: str, n_bytes: int, n_stored: int) -> None:
+    """Raise `DataError` if an array is far larger than its compressed form: a decompression bomb."""
+    if n_bytes > max(SMALL, MAX_RATIO * n_stored):
         raise DataError(
-            f"{name!r} takes {n_bytes / 2**20:.0f} MiB but only {stored} bytes in the file, which is the "
-            "mark of a file made to exhaust memory: save it uncompressed if it is not."
+            f"{name!r} takes {n_bytes / 2**20:.0f} MiB but only {n_stored} bytes in the file: store it "
+            "uncompressed if the file can be trusted."
         )
+
+
+def check_disk_space(target: Path, n_bytes: int) -> None:
+    """Raise `OSError` if the disk has no room for a file; a full disk can crash the HDF5 library."""
+    if n_bytes > shutil.disk_usage(target.parent).free:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(target))
