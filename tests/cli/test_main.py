@@ -35,7 +35,7 @@ def test_every_verb_has_examples_in_its_help(verb: str):
 def test_names_in_help_texts_are_those_of_the_library():
     assert tuple(ESTIMATORS) == METHODS
     assert tuple(ESTIMATORS["protocol"]._presets) == PRESETS
-    assert labels.KINDS == LABEL_FILES
+    assert labels.SUFFIXES == LABEL_FILES
 
 
 def test_version():

@@ -189,6 +189,8 @@ def _read_header(file: IO[bytes], name: str) -> tuple[tuple[int, ...], np.dtype[
     if version not in readers:
         raise DataError(f"its part {name!r} has the unknown format version {version}: save it again.")
     shape, _, dtype = readers[version](file)
+    if dtype.hasobject:
+        raise DataError(f"{name!r} has Python objects, which could run code when read: save numbers or text.")
     return shape, dtype
 
 
