@@ -109,7 +109,7 @@ def check_loaded(loaded: MultiViewDataset | None) -> None:
     if loaded is None:
         return
     for v in range(loaded.views.n_views):
-        assert np.isfinite(loaded.views.to_dense(v)).all()
+        assert np.isfinite(loaded.views.to_dense(v, dtype=np.float64)).all()
     assert loaded.y is None or len(loaded.y) == len(loaded.views)
 
 
@@ -220,5 +220,6 @@ def _check_converted(path: Path, loaded: MultiViewDataset, target: Path) -> None
             again = read_views(out).views
             for v, name in enumerate(loaded.views.names):
                 w = again.names.index(name if out.suffix else _file_name(name))
-                np.testing.assert_array_equal(again.to_dense(w), loaded.views.to_dense(v))
+                dense = [views.to_dense(i, dtype=np.float64) for views, i in ((again, w), (loaded.views, v))]
+                np.testing.assert_array_equal(*dense)
     assert not any(file.name.startswith(".") for file in target.parent.iterdir())

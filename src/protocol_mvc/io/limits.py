@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
+from tokenize import TokenError
 from typing import Any
 from zipfile import BadZipFile
 
@@ -21,7 +22,7 @@ SMALL = 2**26  # bytes; smaller arrays may have any ratio
 # What numpy, scipy, h5py, pandas, pyarrow and anndata raise on damaged files.
 LIBRARY_ERRORS: tuple[type[Exception], ...] = (OSError, ValueError, TypeError, LookupError, AttributeError)
 LIBRARY_ERRORS += (ArithmeticError, RuntimeError, EOFError, NameError, BadZipFile, zlib.error)
-LIBRARY_ERRORS += (struct.error, csv.Error, SyntaxError, Warning)
+LIBRARY_ERRORS += (struct.error, csv.Error, SyntaxError, TokenError, Warning)
 
 
 @contextmanager
