@@ -1,7 +1,6 @@
 """Estimated time and memory of a fit, from a few training steps on a subset of the data."""
 
 import time
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -81,17 +80,16 @@ def measure_stage(stage: Stage, method: Any, source: Any, generator: Any) -> Sta
     return StageTime(expected, sum(on_start), sum(on_epoch_start) / len(epochs), in_steps / n_steps)
 
 
-def _timed(function: Callable[..., Any] | None, seconds: list[float]) -> Callable[..., Any] | None:
+def _timed(function: Any, seconds: list[float]) -> Any:
     """Return the function, if any, so that it appends the duration of every call to `seconds`."""
 
     def timed(*args: Any) -> Any:
-        assert function is not None
         started = time.perf_counter()
         result = function(*args)
         seconds.append(time.perf_counter() - started)
         return result
 
-    return timed if function else None
+    return function and timed
 
 
 def _fit_bytes(views: Views, model: MultiViewClusterer, stages: list[Stage], n_weights: int) -> int:

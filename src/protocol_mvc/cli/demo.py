@@ -36,7 +36,11 @@ def run_demo(console: Console, imbalance_ratio: float, seed: int, figure: Path) 
         ),
         "PROTOCOL": lambda: model.fit_predict(views),
     }
-    runs = [_timed(name, cluster, labels_true) for name, cluster in methods.items()]
+    runs = []
+    for name, cluster in methods.items():
+        started = perf_counter()
+        labels, seconds = cluster(), perf_counter() - started
+        runs.append({"method": name, "seconds": seconds, "scores": all_scores(labels_true, labels)})
     _print_tables(console, runs, class_sizes, model)
     if figures.can_draw():
         figures.draw_fit(model, labels_true, figure)
@@ -44,13 +48,6 @@ def run_demo(console: Console, imbalance_ratio: float, seed: int, figure: Path) 
     else:
         console.info("No figure: it needs matplotlib; pip install 'protocol-mvc[viz]'.")
     return {"runs": runs, "class_sizes": class_sizes, "cluster_sizes": model.cluster_sizes_}
-
-
-def _timed(name: str, cluster: Callable[[], Any], labels_true: Any) -> JsonDict:
-    started = perf_counter()
-    labels = cluster()
-    seconds = perf_counter() - started
-    return {"method": name, "seconds": seconds, "scores": all_scores(labels_true, labels)}
 
 
 def _print_tables(console: Console, runs: list[JsonDict], class_sizes: Any, model: PROTOCOL) -> None:

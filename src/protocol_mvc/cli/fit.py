@@ -31,6 +31,7 @@ from protocol_mvc.exceptions import (
 from protocol_mvc.io.lock import lock_folder
 from protocol_mvc.io.write import ANNOTATED
 from protocol_mvc.report.facts import collect_facts
+from protocol_mvc.report.tables import cluster_rows
 from protocol_mvc.report.text import findings
 from protocol_mvc.utils.device import resolve_device
 from protocol_mvc.utils.distributed import is_main_process, is_restarted, process_group
@@ -68,7 +69,9 @@ def fit_run(
         record["data"]["sha256"] = model.data_hash_
         write_run(output, model, model.label_distributions_, record)
     if write_anndata is not None:  # after the run, which is kept if this fails
-        _write_anndata(source, write_anndata, model, views, record, force)
+        note = {"command": record["command"], "started": record["started"], "sha256": model.data_hash_}
+        results = (model.sample_ids_, model.labels_, model.label_distributions_, model.transform(views))
+        io.write_anndata(source.paths[0], write_anndata, *results, note, overwrite=force)
     _print_results(console, record)
     console.info(f"Run: {output}. Report: {shlex.join(['protocol-mvc', 'report', str(output)])}")
     document = {"run": output, **record}
@@ -111,14 +114,10 @@ def _fit_model(
     messages = _fit(console, model, views, checkpoint)
     seconds = time.perf_counter() - started
     facts = collect_facts(model, views, proba=model.label_distributions_)
-    rows = zip(facts.cluster_sizes, facts.mean_confidence, facts.class_prior, strict=True)
     scores = None if labels_true is None else all_scores(labels_true, model.labels_)
     return {
         "seconds": round(seconds, 2),
-        "clusters": [
-            {"cluster": i, "size": size, "share": size / len(views), "confidence": confidence, "prior": prior}
-            for i, (size, confidence, prior) in enumerate(rows)
-        ],
+        "clusters": [row._asdict() for row in cluster_rows(facts)],
         "view_weights": dict(zip(views.names, model.view_weights_, strict=True)),
         "findings": [finding.text for finding in findings(facts)],
         "scores": scores and {name: round(value, 4) for name, value in scores.items()},
@@ -135,15 +134,12 @@ def _fit(console: Console, model: MultiViewClusterer, views: Views, checkpoint: 
 
 
 def _print_results(console: Console, record: JsonDict) -> None:
-    clusters = record["clusters"]
-    rows = (
+    rows = [
         (c["cluster"], c["size"], f"{c['share']:.1%}", f"{c['confidence']:.3f}" if c["size"] else "-")
-        for c in clusters
-    )
-    console.print(
-        table(f"{len(clusters)} clusters", ("cluster", "size", "share", "confidence"), rows),
-        *record["findings"],
-    )
+        for c in record["clusters"]
+    ]
+    headers = ("cluster", "size", "share", "confidence")
+    console.print(table(f"{len(rows)} clusters", headers, rows), *record["findings"])
     if record["scores"]:
         console.print(", ".join(f"{name} {value:.3f}" for name, value in record["scores"].items()))
 
@@ -155,11 +151,3 @@ def _check_anndata_copy(source: Source, target: Path, force: bool) -> None:
     if target.absolute() == first:
         raise typer.BadParameter(f"--write-anndata writes a copy: choose another name than {target}")
     check_output(target, force, (first.suffix.lower(),))
-
-
-def _write_anndata(
-    source: Source, target: Path, model: MultiViewClusterer, views: Views, record: JsonDict, force: bool
-) -> None:
-    note = {"command": record["command"], "started": record["started"], "sha256": model.data_hash_}
-    results = (model.sample_ids_, model.labels_, model.label_distributions_, model.transform(views))
-    io.write_anndata(source.paths[0], target, *results, note, overwrite=force)

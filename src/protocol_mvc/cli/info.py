@@ -29,16 +29,19 @@ HEADERS = ("view", "features", "type", "scaling", "range", "zeros", "constant", 
 def describe_data(console: Console, source: Source, settings: Settings) -> JsonDict:
     """Print and return a description of the data and an estimate of the cost of a fit."""
     views = read_data(source).views
-    described = [describe_view(views, v) for v in range(views.n_views)]
-    clusters = _cluster_sizes(views, settings)
+    described, clusters = [describe_view(views, v) for v in range(views.n_views)], None
+    if settings.n_clusters is not None:
+        sizes = estimate_cluster_sizes(views, settings.n_clusters, settings.random_state)
+        ratio = sizes[0] / min(filter(None, sizes))
+        clusters = {"sizes": sizes, "n_samples": sum(sizes), "max_to_min": ratio}
     console.info("Running a few training steps to estimate the time of a fit")
     samples = describe_samples(views) | _cost(views, settings)
     notes = id_column_notes(views) + data_notes(described, samples)
     _print_description(console, described, samples)
     if clusters:
         console.print(
-            f"Estimated cluster sizes without training: {', '.join(map(str, clusters['sizes']))} "
-            f"(largest : smallest = {clusters['max_to_min']:.1f} : 1)."
+            f"Estimated cluster sizes without training: {', '.join(map(str, sizes))} "
+            f"(largest : smallest = {ratio:.1f} : 1)."
         )
     console.print(*notes)
     return {**samples, "views": described, "clusters": clusters, "notes": notes}
@@ -155,14 +158,6 @@ def estimate_cluster_sizes(views: Views, n_clusters: int, seed: int) -> list[int
     components = [normalize(x) for x in principal_components(scaled, subset.mask, seed)]
     labels = consensus_partition(np.hstack(components), n_clusters, seed)
     return sorted(np.bincount(labels, minlength=n_clusters).tolist(), reverse=True)
-
-
-def _cluster_sizes(views: Views, settings: Settings) -> JsonDict | None:
-    if settings.n_clusters is None:
-        return None
-    sizes = estimate_cluster_sizes(views, settings.n_clusters, settings.random_state)
-    nonempty = [size for size in sizes if size]
-    return {"sizes": sizes, "n_samples": sum(sizes), "max_to_min": nonempty[0] / nonempty[-1]}
 
 
 def _cost(views: Views, settings: Settings) -> JsonDict:

@@ -263,14 +263,8 @@ def convert(
 
     if output.exists() and not force:
         raise typer.BadParameter(f"{output} already exists: choose another name or add --force")
-    io.convert(
-        sources,
-        output,
-        view_columns=views or None,
-        id_column=id_column,
-        labels=labels,
-        overwrite=force,
-    )
+    options = {"id_column": id_column, "labels": labels}
+    io.convert(sources, output, view_columns=views or None, **options, overwrite=force)
     Console(as_json, quiet).info(f"Written: {output}")
     return {"output": output}
 

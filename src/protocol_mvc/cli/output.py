@@ -34,18 +34,10 @@ USAGE_ERROR: Any = typer.BadParameter.__base__  # typer bundles its own click
 
 
 class StoppedError(KeyboardInterrupt):
-    """SIGINT or SIGTERM. A plain KeyboardInterrupt would make Python exit by SIGINT instead of our code."""
+    """SIGINT or SIGTERM; the exit code is 128 + the number of the signal."""
 
-    def __init__(self, code: int = INTERRUPTED) -> None:
+    def __init__(self, code: int) -> None:
         super().__init__("Stopped")
-        self.code = code
-
-
-class _CommandStoppedError(Exception):
-    """The same for typer, which would turn a KeyboardInterrupt into exit code 1."""
-
-    def __init__(self, code: int, message: str) -> None:
-        super().__init__(message)
         self.code = code
 
 
@@ -124,33 +116,20 @@ def table(title: str, headers: Sequence[str], rows: Iterable[Sequence[Any]]) -> 
 class CommandGroup(TyperGroup):
     """Turns the return value of a command into the JSON document and its exceptions into exit codes."""
 
-    def main(
-        self,
-        args: Sequence[str] | None = None,
-        prog_name: str | None = None,
-        complete_var: str | None = None,
-        standalone_mode: bool = True,
-        windows_expand_args: bool = True,
-        **extra: Any,
-    ) -> Any:
+    def main(self, args: Sequence[str] | None = None, *others: Any, **extra: Any) -> Any:
         """Run the command and exit the process."""
         words = list(sys.argv[1:] if args is None else args)
-        as_document = "--json" in words
+        extra |= {"standalone_mode": False, "obj": words}
         try:
-            extra |= {"windows_expand_args": windows_expand_args, "obj": words}
-            result = super().main(args, prog_name, complete_var, standalone_mode=False, **extra)
+            result = super().main(args, *others, **extra)
         except Exception as error:
-            code = exit_code(error)
-            if as_document:
-                _print_json(error_document(error))
-            elif code == UNEXPECTED:
+            code = _print_error(error, as_document="--json" in words)
+            if code == UNEXPECTED and "--json" not in words:
                 raise
-            elif message := error_message(error):  # empty after the help of a bare command
-                typer.echo(f"error: {message}", err=True)
             sys.exit(code)
         if isinstance(result, int):  # typer.Exit, for example after --help
             sys.exit(result)
-        if as_document:
+        if "--json" in words:
             _print_json({"ok": True, **(result or {})})
         sys.exit(0)
 
@@ -159,29 +138,31 @@ class CommandGroup(TyperGroup):
         try:
             with signals_as_exceptions():
                 return super().invoke(ctx)
-        except KeyboardInterrupt as stop:
-            raise _CommandStoppedError(getattr(stop, "code", INTERRUPTED), str(stop) or "Stopped") from None
+        except KeyboardInterrupt as stop:  # typer would drop its message and its code
+            raise RuntimeError("stopped") from stop
 
 
 def _print_json(document: JsonDict) -> None:
     typer.echo(json.dumps(as_json(document), allow_nan=False, default=str))
 
 
-def error_document(error: BaseException) -> JsonDict:
-    """Return the JSON document of an error, after the results if there are any."""
-    results = error.document if isinstance(error, UnreliableResultError) else {}
-    code = exit_code(error)
-    return {
-        **results,
-        "ok": False,
-        "error": {"code": code, "message": error_message(error), "hint": HINTS[code]},
-    }
+def _print_error(error: Exception, as_document: bool) -> int:
+    """Print an error as a line or as a JSON document with the results, if any; return the exit code."""
+    found = error.__cause__ if isinstance(error.__cause__, KeyboardInterrupt) else error
+    code, message = exit_code(found), error_message(found)
+    if as_document:
+        results = found.document if isinstance(found, UnreliableResultError) else {}
+        details = {"code": code, "message": message, "hint": HINTS[code]}
+        _print_json({**results, "ok": False, "error": details})
+    elif message and code != UNEXPECTED:  # empty after the help of a bare command
+        typer.echo(f"error: {message}", err=True)
+    return code
 
 
 def exit_code(error: BaseException) -> int:
     """Return the exit code of an exception."""
-    if isinstance(error, _CommandStoppedError):
-        return error.code
+    if isinstance(error, KeyboardInterrupt):
+        return getattr(error, "code", INTERRUPTED)
     if isinstance(error, USAGE_ERROR):
         return USAGE
     if isinstance(error, UnreliableResultError):
@@ -196,6 +177,8 @@ def error_message(error: BaseException) -> str:
     """Return the message of an exception on one line; an OSError loses its errno."""
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+    if isinstance(error, KeyboardInterrupt):
+        return str(error) or "Stopped"
     if isinstance(error, MemoryError):
         return f"Not enough memory ({error}): use fewer columns or fewer samples."
     text = " ".join((error.format_message() if isinstance(error, USAGE_ERROR) else str(error)).split())

@@ -1,13 +1,13 @@
 """The commands `predict` and `transform`: apply the model of a run to data."""
 
-import io
+import sys
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import typer
 
 from protocol_mvc.cli.data import Source, read_data
 from protocol_mvc.cli.options import check_output
@@ -20,47 +20,53 @@ from protocol_mvc.io.write import label_columns, write_labels, write_table
 from protocol_mvc.utils.files import atomic_write
 
 STDOUT = "-"
-Columns = dict[str, npt.NDArray[Any]]
 
 
 def predict_labels(
     console: Console, run: Path, source: Source, output: str, device: str | None, force: bool
 ) -> JsonDict:
     """Predict the cluster of each sample and write a table of labels."""
-    if output != STDOUT:
-        check_output(Path(output), force, (".csv", ".tsv", ".parquet"))
+    _check_output(output, force, (".csv", ".tsv", ".parquet"))
     model, views = _load(run, source, device)
     with console.show_warnings():
         proba = model.predict_proba(views)
     labels = proba.argmax(axis=1)
     document = {"n_samples": len(views), "cluster_sizes": np.bincount(labels, minlength=proba.shape[1])}
-    if output != STDOUT:
-        write_labels(output, views.sample_ids, labels, proba, overwrite=force)
-        console.info(f"Labels of {len(views)} samples: {output}")
-        return {"output": output, **document}
-    if not console.json:
-        _print_columns(label_columns(views.sample_ids, labels, proba))
-    return {**document, "sample_ids": views.sample_ids, "labels": labels, "confidence": proba.max(axis=1)}
+    if output == STDOUT:
+        _print_columns(console, label_columns(views.sample_ids, labels, proba))
+        return {**document, "sample_ids": views.sample_ids, "labels": labels, "confidence": proba.max(axis=1)}
+    write_labels(output, views.sample_ids, labels, proba, overwrite=force)
+    console.info(f"Labels of {len(views)} samples: {output}")
+    return {"output": output, **document}
 
 
 def transform_samples(
     console: Console, run: Path, source: Source, output: str, device: str | None, force: bool
 ) -> JsonDict:
     """Compute the embedding of each sample and write it as an array or a table."""
-    if output != STDOUT:
-        check_output(Path(output), force, (".npy", ".csv"))
+    _check_output(output, force, (".npy", ".csv"))
     model, views = _load(run, source, device)
     with console.show_warnings():
         embedding = model.transform(views)
     columns = {"id": views.sample_ids, **{f"feature_{i}": x for i, x in enumerate(embedding.T)}}
     document = {"n_samples": len(views), "n_features": embedding.shape[1]}
+    if output == STDOUT:
+        _print_columns(console, columns)
+        return {**document, "sample_ids": views.sample_ids, "embedding": embedding}
+    with atomic_write(Path(output), overwrite=force) as path:
+        if output.lower().endswith(".npy"):
+            with path.open("xb") as file:
+                np.save(file, embedding, allow_pickle=False)
+        else:
+            with path.open("x", newline="", encoding="utf-8") as table:
+                write_table(table, columns)
+    console.info(f"Embedding of {len(views)} samples, {embedding.shape[1]} features: {output}")
+    return {"output": output, **document}
+
+
+def _check_output(output: str, force: bool, suffixes: tuple[str, ...]) -> None:
     if output != STDOUT:
-        _write_embedding(Path(output), embedding, columns, force)
-        console.info(f"Embedding of {len(views)} samples, {embedding.shape[1]} features: {output}")
-        return {"output": output, **document}
-    if not console.json:
-        _print_columns(columns)
-    return {**document, "sample_ids": views.sample_ids, "embedding": embedding}
+        check_output(Path(output), force, suffixes)
 
 
 def _load(run: Path, source: Source, device: str | None) -> tuple[MultiViewClusterer, Views]:
@@ -89,18 +95,7 @@ def _read_views(source: Source, labels: str | None) -> Views:
     return read_data(source).views
 
 
-def _print_columns(columns: Columns) -> None:
-    """Print the text that a .csv file would hold."""
-    text = io.StringIO()
-    write_table(text, columns)
-    typer.echo(text.getvalue(), nl=False)
-
-
-def _write_embedding(target: Path, embedding: npt.NDArray[Any], columns: Columns, force: bool) -> None:
-    with atomic_write(target, overwrite=force) as path:
-        if target.suffix.lower() == ".npy":
-            with path.open("xb") as file:
-                np.save(file, embedding, allow_pickle=False)
-        else:
-            with path.open("x", newline="", encoding="utf-8") as table:
-                write_table(table, columns)
+def _print_columns(console: Console, columns: Mapping[str, npt.NDArray[Any]]) -> None:
+    """Print the text that a .csv file would hold; a JSON document has the values itself."""
+    if not console.json:
+        write_table(sys.stdout, columns)

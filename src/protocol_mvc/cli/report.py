@@ -35,19 +35,15 @@ def report_run(
     model = load_model(run.model, device or "auto")
     views, labels_true, _ = read_data(source)
     check_same_data(views, run)
-    refitted = None
+    given: JsonDict = {
+        "labels_true": labels_true,
+        "command": run.command or None,
+        "source": ", ".join(source.paths),
+    }
     if n_refits:
         console.info(f"Fitting the model {n_refits} times to subsamples of the data")
         with console.show_warnings():
-            refitted = stability(model, views, n_resamples=n_refits)
-    write_report(
-        model,
-        views,
-        target,
-        labels_true=labels_true,
-        command=run.command or None,
-        stability=refitted,
-        source=", ".join(source.paths),
-    )
+            given["stability"] = stability(model, views, n_resamples=n_refits)
+    write_report(model, views, target, **given)
     console.info(f"Report: {target}")
     return {"output": target, "bytes": target.stat().st_size}

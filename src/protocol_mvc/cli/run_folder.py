@@ -25,19 +25,12 @@ MAX_RECORD_BYTES = 2**24
 
 
 class Run(NamedTuple):
-    """A run on disk.
+    """A run on disk."""
 
-    Attributes:
-        model: folder of the model.
-        source: the data of the fit; None if only the model is there.
-        sha256: hash of the data.
-        command: command line of the fit.
-    """
-
-    model: Path
-    source: Source | None = None
-    sha256: str = ""
-    command: str = ""
+    model: Path  # folder
+    source: Source | None = None  # the data of the fit; None if only the model is there
+    sha256: str = ""  # of the data
+    command: str = ""  # of the fit
 
 
 def check_folder(folder: Path, force: bool, resume: bool = False) -> None:
