@@ -239,7 +239,7 @@ def test_other_estimators_see_the_stacked_matrix(views):
 @pytest.mark.parametrize("key", [None, "a", 1.5, [0.5], np.zeros((2, 2), dtype=int), [[1], [2, 3]]])
 def test_rows_are_whole_numbers(make, key):
     views = as_views([make(np.ones((3, 2)))])
-    with pytest.raises(IndexError, match="integers or booleans"):
+    with pytest.raises(IndexError):
         views[key]
 
 

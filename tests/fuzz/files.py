@@ -221,5 +221,5 @@ def _check_converted(path: Path, loaded: MultiViewDataset, target: Path) -> None
             for v, name in enumerate(loaded.views.names):
                 w = again.names.index(name if out.suffix else _file_name(name))
                 dense = [views.to_dense(i, dtype=np.float64) for views, i in ((again, w), (loaded.views, v))]
-                np.testing.assert_array_equal(*dense)
+                np.testing.assert_array_equal(dense[0], dense[1])
     assert not any(file.name.startswith(".") for file in target.parent.iterdir())

@@ -2,6 +2,7 @@
 
 import os
 import re
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from tests.io.model_folders import contents, forge_arrays, forge_record
 from protocol_mvc import PROTOCOL, stability
 from protocol_mvc.exceptions import ModelFileError
 from protocol_mvc.io.model import _pack_ids, _unpack_ids
-from protocol_mvc.io.model_format import ARRAYS, FILES, to_json
+from protocol_mvc.io.model_format import ARRAYS, FILES, SCHEMA_VERSION, to_json
 from protocol_mvc.methods.protocol.config import PRESETS
 from protocol_mvc.utils.config import update_config
 
@@ -56,6 +57,7 @@ def same(first: Any, second: Any) -> bool:
     return bool(first == second)
 
 
+STORED = Path(__file__).parents[1] / "models"
 NOT_STORED = {"embedding_", "label_distributions_"}
 
 
@@ -311,3 +313,21 @@ def test_sample_ids_of_all_types_are_stored(ids):
 def test_other_sample_ids_become_texts():
     times = pd.date_range("2020-01-01", periods=2, tz="UTC")
     assert _unpack_ids(*_pack_ids(times.to_numpy())).tolist() == [str(time) for time in times]
+
+
+def fitted_for_storage() -> PROTOCOL:
+    """The model in tests/models; `python -m tests.io.test_model` stores it for a new schema version."""
+    return tiny().fit({"a": A, "b": B})
+
+
+@pytest.mark.parametrize("folder", sorted(STORED.iterdir()), ids=lambda folder: folder.name)
+def test_models_of_every_schema_version_are_read(folder: Path, tmp_path):
+    model = PROTOCOL.load(folder)
+    named = {"a": A, "b": B}
+    assert np.mean(model.predict(named) == model.labels_) > 0.98  # machines may differ in doubtful samples
+    model.save(tmp_path / "m")
+    check_equal(PROTOCOL.load(tmp_path / "m"), model, named)
+
+
+if __name__ == "__main__":
+    fitted_for_storage().save(STORED / f"schema_{SCHEMA_VERSION}")

@@ -137,22 +137,22 @@ def _bad_cell(name: str, sample_ids: NDArray[Any], row: int, column: int, value:
     return ValueError(f"View {name!r} has {what} at {where}, column {column}: {remedy}")
 
 
-def row_index(key: Any) -> Any:
-    """Return an index of samples as a slice or 1-D array, so that indexing keeps matrices 2-D.
+def row_index(key: Any, n: int) -> Any:
+    """Return an index of `n` samples as a slice or 1-D array, so that indexing keeps matrices 2-D.
 
     Raises:
-        IndexError: If `key` is not made of integers or booleans, or selects columns.
+        IndexError: If `key` is not made of valid integers or booleans, or selects columns.
     """
-    if isinstance(key, tuple):
-        if not key or any(part is not Ellipsis and repr(part) != repr(slice(None)) for part in key[1:]):
+    if isinstance(key, tuple):  # scikit-learn writes X[rows, ...]
+        if len(key) != 2 or key[1] is not Ellipsis:
             raise IndexError("Views are indexed by sample only: use `as_views(X, view_columns)` for columns.")
         key = key[0]
     if isinstance(key, slice):
         return key
     try:
-        index = np.atleast_1d(np.asarray(key))
-    except (ValueError, TypeError, RuntimeError):
-        index = np.empty((1, 1))
-    if index.size and (index.ndim > 1 or index.dtype.kind not in "biu"):
+        rows = np.atleast_1d(np.arange(n)[key])
+    except (ValueError, TypeError, RuntimeError):  # nested lists, tensors
+        rows = np.empty((0, 0))
+    if rows.ndim > 1:
         raise IndexError(f"Samples are indexed by integers or booleans, not by {short_repr(key)}.")
-    return index if index.size else index.astype(np.intp)
+    return rows

@@ -97,11 +97,10 @@ class Views:
 
     def __getitem__(self, key: Any) -> "Views":
         """Return the chosen samples; an integer gives a `Views` of one sample."""
-        rows = row_index(key)
+        rows = row_index(key, len(self))
         if isinstance(rows, slice):
             arrays = tuple(array[rows] for array in self.arrays)
         else:
-            rows = np.arange(len(self))[rows]
             arrays = tuple(take_rows(name, array, rows) for name, array in self.views.items())
         for array in self.arrays:
             drop_cached_pages(array)
@@ -156,7 +155,7 @@ class Views:
 
     def to_dense(self, v: int, rows: Rows = slice(None), dtype: DTypeLike = np.float32) -> NDArray[Any]:
         """Return a dense copy of some rows of view `v`, with zeros in missing rows."""
-        index = row_index(rows)
+        index = row_index(rows, len(self))
         array: Any = self.arrays[v]
         block = array[index].toarray() if is_sparse(array) else array[index]
         out: NDArray[Any] = block.astype(dtype, copy=isinstance(index, slice))

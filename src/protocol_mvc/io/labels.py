@@ -10,10 +10,9 @@ import numpy.typing as npt
 
 from protocol_mvc.io.arrays import LABEL_NAMES
 from protocol_mvc.io.limits import file_errors, require_module
-from protocol_mvc.io.tables import ID_COLUMNS
+from protocol_mvc.io.tables import ID_COLUMNS, INTEGER, SEPARATORS, is_number
 
-DELIMITERS = {".csv": ",", ".tsv": "\t", ".txt": "\t"}
-SUFFIXES = (*DELIMITERS, ".npy", ".parquet")
+SUFFIXES = (".csv", ".tsv", ".txt", ".npy", ".parquet")
 
 
 class LabelFile(NamedTuple):
@@ -50,7 +49,8 @@ def read_labels(path: Path) -> LabelFile:
             raise ValueError("it has no labels")
         if ids is not None and len(set(ids)) < len(ids):
             raise ValueError(f"the id {max(ids, key=ids.count)!r} occurs twice")
-    return LabelFile(_parse(labels), ids, str(path))
+    is_integer = all(map(INTEGER.fullmatch, labels))  # so that 10 comes after 9
+    return LabelFile(np.array([int(x) for x in labels] if is_integer else labels), ids, str(path))
 
 
 def _read_rows(path: Path) -> list[list[str]]:
@@ -60,7 +60,8 @@ def _read_rows(path: Path) -> list[list[str]]:
         rows = [[str(name) for name in frame.columns], *frame.astype(str).to_numpy().tolist()]
     else:
         with path.open(encoding="utf-8-sig", newline="") as file:
-            rows = [row for row in csv.reader(file, delimiter=DELIMITERS[path.suffix.lower()]) if row]
+            delimiter = SEPARATORS.get(path.suffix.lower(), "\t")
+            rows = [row for row in csv.reader(file, delimiter=delimiter) if row]
     return [[cell.strip() for cell in row] for row in rows]
 
 
@@ -69,21 +70,18 @@ def _split_columns(rows: Sequence[Sequence[str]]) -> tuple[list[str] | None, lis
     names = [name.lower() for name in rows[0]] if rows else []
     if len(names) <= 1:
         cells = _column(rows, 0)
-        has_header = bool(names) and (
-            names[0] in LABEL_NAMES or (not _is_number(names[0]) and all(map(_is_number, cells[1:])))
-        )
+        is_word = bool(names) and not is_number(names[0])
+        has_header = is_word and (names[0] in LABEL_NAMES or all(map(is_number, cells[1:])))
         return None, cells[int(has_header) :]
-    id_position = next((names.index(name) for name in ("", *ID_COLUMNS) if name in names), None)
-    label_position = next((names.index(name) for name in LABEL_NAMES if name in names), None)
-    if len(names) == 2:  # the other column, or the order id, label
-        label_is_first = id_position == 1 or (id_position is None and label_position == 0)
-        id_position, label_position = (1, 0) if label_is_first else (0, 1)
-    if id_position is None or label_position is None:
+    ids = next((names.index(name) for name in ("", *ID_COLUMNS) if name in names), None)
+    labels = next((names.index(name) for name in LABEL_NAMES if name in names), None)
+    if len(names) == 2:  # the order is ids, labels unless the names say otherwise
+        ids, labels = (1, 0) if ids == 1 or (ids is None and labels == 0) else (0, 1)
+    if ids is None or labels is None:
         raise ValueError(f"none of its columns ({', '.join(names)}) is named 'id', or none 'label'")
-    ids, labels = _column(rows[1:], id_position), _column(rows[1:], label_position)
-    if rows[0][label_position] in labels or _is_number(rows[0][label_position]):
+    if is_number(rows[0][labels]) or rows[0][labels] in _column(rows[1:], labels):
         raise ValueError("its first line is a sample, but names of columns such as 'id,label' are expected")
-    return ids, labels
+    return _column(rows[1:], ids), _column(rows[1:], labels)
 
 
 def _column(rows: Sequence[Sequence[str]], position: int) -> list[str]:
@@ -91,21 +89,6 @@ def _column(rows: Sequence[Sequence[str]], position: int) -> list[str]:
     if "" in cells:
         raise ValueError(f"sample {cells.index('')} has nothing in column {position + 1}")
     return cells
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
-
-
-def _parse(texts: Sequence[str]) -> npt.NDArray[Any]:
-    try:
-        return np.array([int(text) for text in texts])  # so that 10 comes after 9
-    except ValueError:
-        return np.array(texts)
 
 
 def match_labels(pred: LabelFile, true: LabelFile) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:

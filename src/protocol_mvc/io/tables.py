@@ -75,12 +75,13 @@ def _read_header(path: Path) -> _Header:
         first, second = next(rows, []), next(rows, [])
     if not second:
         raise DataError("it has no rows below its header.")
-    if all(map(_is_number, first)) and not all(map(str.isdigit, first)):
+    if all(map(is_number, first)) and not all(map(str.isdigit, first)):
         raise DataError(f"its first line has numbers ({_list(first)}): write the names of the columns there.")
     return _Header([UNNAMED, *first[1:]], UNNAMED) if first[0] == "" else _Header(first, None)
 
 
-def _is_number(text: str) -> bool:
+def is_number(text: str) -> bool:
+    """Return whether a text is a number."""
     try:
         float(text)
     except ValueError:

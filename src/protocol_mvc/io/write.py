@@ -15,9 +15,9 @@ from protocol_mvc.io.anndata import AnnotatedGroup, Libraries, require_libraries
 from protocol_mvc.io.arrays import to_builtin_dtype
 from protocol_mvc.io.hdf5 import get_member
 from protocol_mvc.io.limits import check_disk_space, file_errors, require_module
+from protocol_mvc.io.tables import SEPARATORS
 from protocol_mvc.utils.files import atomic_write
 
-DELIMITERS = {".csv": ",", ".tsv": "\t"}
 ANNOTATED = (".h5mu", ".h5ad")
 KEY = "protocol_mvc"  # of all results in such a file
 
@@ -40,13 +40,13 @@ def write_labels(
     """
     path = Path(path)
     suffix = path.suffix.lower()
-    if suffix not in (*DELIMITERS, ".parquet"):
+    if suffix not in (*SEPARATORS, ".parquet"):
         raise ValueError(f"Labels cannot be written to {path}: use .csv, .tsv or .parquet.")
     columns = label_columns(sample_ids, labels, proba)
     with atomic_write(path, overwrite=overwrite) as temporary:
-        if suffix in DELIMITERS:
+        if suffix in SEPARATORS:
             with temporary.open("x", newline="", encoding="utf-8") as file:
-                write_table(file, columns, DELIMITERS[suffix])
+                write_table(file, columns, SEPARATORS[suffix])
         else:
             arrow, parquet = (require_module(name, "data", path) for name in ("pyarrow", "pyarrow.parquet"))
             parquet.write_table(arrow.table({**columns, "id": columns["id"].tolist()}), temporary)
