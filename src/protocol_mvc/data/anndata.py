@@ -99,20 +99,15 @@ def _obsm_parts(x: Any, keys: dict[str, str] | None) -> dict[str, _Part]:
 
 
 def _part(x: Any, key: str, where: str) -> _Part:
-    if key == "X":
-        if (matrix := getattr(x, "X", None)) is None:
-            raise ValueError(f"There is no X in {where}, only the obsm {list(x.obsm)}.")
-        return _Part(_in_memory(matrix), x.obs_names, tuple(map(str, x.var_names)))
-    key = key.removeprefix("obsm/")
-    if key not in x.obsm:
-        raise ValueError(f"There is no {key!r} in {where}: choose 'X' or one of its obsm {list(x.obsm)}.")
-    matrix = _in_memory(x.obsm[key])
-    return _Part(matrix, x.obs_names, tuple(map(str, matrix.columns)) if is_frame(matrix) else None)
-
-
-def _in_memory(matrix: Any) -> Any:
-    """Read a sparse matrix of a backed object into memory."""
-    return matrix.to_memory() if hasattr(matrix, "to_memory") else matrix
+    is_x, key = key == "X", key.removeprefix("obsm/")
+    matrix = getattr(x, "X", None) if is_x else x.obsm.get(key)
+    if matrix is None:
+        choice = "only the obsm" if is_x else "choose 'X' or one of its obsm"
+        raise ValueError(f"There is no {key if is_x else repr(key)} in {where}, {choice} {list(x.obsm)}.")
+    if hasattr(matrix, "to_memory"):  # a sparse matrix of a backed object
+        matrix = matrix.to_memory()
+    columns = x.var_names if is_x else getattr(matrix, "columns", None)
+    return _Part(matrix, x.obs_names, None if columns is None else tuple(map(str, columns)))
 
 
 def _is_numeric(matrix: Any) -> bool:

@@ -120,8 +120,13 @@ class Source:
     @cached_property
     def _scaled(self) -> dict[int, Tensor]:
         """Scaled views by position, without sparse ones, which stay sparse, and memory maps."""
-        arrays = enumerate(self.views.arrays)
-        return {v: self._scale_all(v) for v, x in arrays if not (is_sparse(x) or is_mapped(x))}
+        scaled: dict[int, Tensor] = {}
+        for v, array in enumerate(self.views.arrays):
+            if not (is_sparse(array) or is_mapped(array)):
+                scaled[v] = torch.empty(array.shape)
+                for rows in row_slices(array):  # in chunks, because scaling uses float64
+                    scaled[v][rows] = self._scale(v, rows)
+        return scaled
 
     def _batch(self, rows: Tensor, scaled: dict[int, Tensor], place: slice | None = None) -> Batch:
         """Return the rows as a batch; `place` is the same rows as a slice, if they are contiguous."""
@@ -133,12 +138,6 @@ class Source:
         views = [array.to(self.device) for array in arrays]
         present = None if self._present is None else self._present[rows].to(self.device)
         return Batch(views, rows, present)
-
-    def _scale_all(self, v: int) -> Tensor:
-        out = torch.empty(len(self), self.views.n_features[v])
-        for rows in row_slices(self.views.arrays[v]):  # in chunks, because scaling uses float64
-            out[rows] = self._scale(v, rows)
-        return out
 
     def _scale(self, v: int, rows: Rows) -> Tensor:
         return torch.from_numpy(scaled_rows(self.views, v, rows, self.scalers[v]))

@@ -74,18 +74,14 @@ def as_matrix(view: Any, name: str) -> Matrix:
         raise kind(f"View {name!r}: {sanitize(text or type(error).__name__, 300)}") from error
     if matrix.dtype.kind not in "buif" or matrix.dtype.itemsize > 8:
         raise ValueError(f"View {name!r} has dtype {matrix.dtype}: convert it to float64 or integers first.")
-    return _canonical(matrix, name) if is_sparse(matrix) else matrix
-
-
-def _canonical(matrix: Any, name: str) -> Matrix:
-    """Return a valid CSR matrix that stores every cell once, without changing the caller's matrix."""
-    try:
-        matrix.check_format(full_check=True)  # indices out of range would read foreign memory
-    except ValueError as error:
-        raise ValueError(f"View {name!r} is not a valid sparse matrix: {error}") from error
-    if not matrix.has_canonical_format:
-        matrix = matrix.copy()
-        matrix.sum_duplicates()
+    if is_sparse(matrix):
+        try:
+            matrix.check_format(full_check=True)  # indices out of range would read foreign memory
+        except ValueError as error:
+            raise ValueError(f"View {name!r} is not a valid sparse matrix: {error}") from error
+        if not matrix.has_canonical_format:  # some cells are stored more than once
+            matrix = matrix.copy()
+            matrix.sum_duplicates()
     return matrix  # type: ignore[no-any-return]
 
 

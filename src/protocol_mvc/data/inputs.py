@@ -129,7 +129,18 @@ def align(
     matrices = {name: as_matrix(part, name) for name, part in parts.items()}
     mask = np.zeros((len(sample_ids), len(parts)), dtype=np.bool_)
     for name, index in indexes.items():
-        _check_index(name, index, [other for key, other in indexes.items() if key != name])
+        if not index.is_unique:
+            raise ValueError(
+                f"View {name!r} has the id {index[index.duplicated()][0]!r} on several rows, so rows cannot "
+                "be matched across views: make the index unique, or pass arrays, which are matched by "
+                "position."
+            )
+        others = [other for key, other in indexes.items() if key != name]
+        if others and not any(index.isin(other).any() for other in others):
+            raise ValueError(
+                f"View {name!r} shares no id with any other view (its first id is {index[0]!r}): give "
+                "matching ids, or pass arrays, which are matched by position."
+            )
     for v, (name, matrix) in enumerate(matrices.items()):
         index, n_rows = indexes[name], matrix.shape[0]
         if len(index) != n_rows:
@@ -143,19 +154,6 @@ def align(
         mask[positions, v] = True
         matrices[name] = _move_rows(name, matrix, positions, len(sample_ids))
     return matrices, sample_ids.to_numpy(), mask
-
-
-def _check_index(name: str, index: Any, others: list[Any]) -> None:
-    if not index.is_unique:
-        raise ValueError(
-            f"View {name!r} has the id {index[index.duplicated()][0]!r} on several rows, so rows cannot be "
-            "matched across views: make the index unique, or pass arrays, which are matched by position."
-        )
-    if others and not any(index.isin(other).any() for other in others):
-        raise ValueError(
-            f"View {name!r} shares no id with any other view (its first id is {index[0]!r}): give matching "
-            "ids, or pass arrays, which are matched by position."
-        )
 
 
 def _move_rows(name: str, matrix: Any, positions: NDArray[np.intp], n: int) -> Matrix:

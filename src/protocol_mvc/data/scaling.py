@@ -22,6 +22,7 @@ from protocol_mvc.utils.text import short_repr
 Floats: TypeAlias = NDArray[np.float64]
 ScalingSpec: TypeAlias = str | Sequence[str] | Mapping[str, str]
 
+SCALINGS = ("auto", "minmax", "range", "standard", "l2", "tfidf", "none")
 MAX_SCALED = 1e6  # larger scaled values come from extremes that the fit has not seen
 MIN_RELATIVE_STD = 10 * np.finfo(np.float64).eps  # a smaller standard deviation is rounding noise
 
@@ -81,27 +82,24 @@ def fit_scalers(views: Views, scaling: ScalingSpec = "auto") -> tuple[Scaler, ..
     Raises:
         ValueError: If a kind or a view name is unknown, or the number of kinds is not that of views.
     """
-    return tuple(fit_scaler(views, v, kind) for v, kind in enumerate(_kinds(views, scaling)))
-
-
-def _kinds(views: Views, scaling: ScalingSpec) -> list[str]:
     if isinstance(scaling, str):
-        return [scaling] * views.n_views
-    if isinstance(scaling, Mapping):
-        scaling = {str(name): kind for name, kind in scaling.items()}
-        unknown = sorted(set(scaling) - set(views.names))
+        kinds = [scaling] * views.n_views
+    elif isinstance(scaling, Mapping):
+        by_name = {str(name): kind for name, kind in scaling.items()}
+        unknown = sorted(set(by_name) - set(views.names))
         if unknown:
             raise ValueError(f"scaling names the view {unknown[0]!r}, but the views are {list(views.names)}.")
-        return [scaling.get(name, "auto") for name in views.names]
-    try:
-        kinds = list(scaling)
-    except TypeError:
-        raise ValueError(
-            f"scaling is {short_repr(scaling)}: use one of {SCALINGS}, or a list or dict of these."
-        ) from None
+        kinds = [by_name.get(name, "auto") for name in views.names]
+    else:
+        try:
+            kinds = list(scaling)
+        except TypeError:
+            raise ValueError(
+                f"scaling is {short_repr(scaling)}: use one of {SCALINGS}, or a list or dict of these."
+            ) from None
     if len(kinds) != views.n_views:
         raise ValueError(f"scaling has {len(kinds)} kinds for {views.n_views} views: give one per view.")
-    return kinds
+    return tuple(fit_scaler(views, v, kind) for v, kind in enumerate(kinds))
 
 
 def fit_scaler(views: Views, v: int, kind: str = "auto") -> Scaler:
@@ -129,7 +127,7 @@ def fit_scaler(views: Views, v: int, kind: str = "auto") -> Scaler:
             stacklevel=2,
         )
     kind = choose_scaling(stats) if kind == "auto" else kind
-    return Scaler(kind, *_FITTERS[kind](views, v, stats))
+    return Scaler(kind, *_shift_and_factor(kind, views, v, stats))
 
 
 def choose_scaling(stats: ColumnStatistics) -> str:
@@ -201,54 +199,30 @@ def _flatten(row: Any) -> Floats:
     return np.asarray(row.toarray() if is_sparse(row) else row).ravel()
 
 
-def _inverse(spans: Floats, stats: ColumnStatistics) -> Floats:
-    """Return 1 / spans, and 1 for constant columns."""
-    return 1.0 / np.where(stats.constant, 1.0, spans)
-
-
-def _fit_standard(views: Views, v: int, stats: ColumnStatistics) -> tuple[Floats, Floats]:
-    peak, n = stats.peak, max(stats.n, 1)  # moments are computed in units of the peak
-    mean = column_sum(views, v, lambda x, columns: x / peak[columns]) / n
-    variance = column_sum(views, v, lambda x, columns: (x / peak[columns] - mean[columns]) ** 2) / n
-    # The computed mean of a constant column has rounding errors; its value has none.
-    shift = np.where(stats.constant, stats.low, mean * peak)
-    return shift, _inverse(np.maximum(np.sqrt(variance), MIN_RELATIVE_STD) * peak, stats)
-
-
-def _fit_minmax(views: Views, v: int, stats: ColumnStatistics) -> tuple[Floats, Floats]:
-    return stats.low, _inverse(stats.high - stats.low, stats)
-
-
-def _fit_range(views: Views, v: int, stats: ColumnStatistics) -> tuple[Floats, Floats]:
-    low, high = stats.low.min(), stats.high.max()
-    factor = 1.0 / (high - low) if high > low else 1.0
-    # Constant columns become 0, as with the other kinds.
-    return np.where(stats.constant, stats.low, low), np.full(len(stats.low), factor)
-
-
-def _fit_tfidf(views: Views, v: int, stats: ColumnStatistics) -> tuple[Floats, Floats]:
-    if stats.low.min() < 0:
-        raise ValueError(
-            f"View {views.names[v]!r} has the negative value {stats.low.min()}, so it cannot be scaled by "
-            "'tfidf': choose another scaling."
-        )
-    document_frequency = column_sum(views, v, lambda x, _: (x > 0).astype(np.float64))
-    return np.zeros(len(stats.low)), np.log((1 + stats.n) / (1 + document_frequency)) + 1
-
-
-def _fit_identity(views: Views, v: int, stats: ColumnStatistics) -> tuple[Floats, Floats]:
-    return np.zeros(len(stats.low)), np.ones(len(stats.low))
-
-
-_FITTERS: dict[str, Callable[[Views, int, ColumnStatistics], tuple[Floats, Floats]]] = {
-    "minmax": _fit_minmax,
-    "range": _fit_range,
-    "standard": _fit_standard,
-    "l2": _fit_identity,
-    "tfidf": _fit_tfidf,
-    "none": _fit_identity,
-}
-SCALINGS = ("auto", *_FITTERS)
+def _shift_and_factor(kind: str, views: Views, v: int, stats: ColumnStatistics) -> tuple[Floats, Floats]:
+    """Return shift and factor (D_v,) of a scaler; constant columns become 0 except by "l2" and "none"."""
+    low, high, constant = stats.low, stats.high, stats.constant
+    if kind == "minmax":
+        return low, 1.0 / np.where(constant, 1.0, high - low)
+    if kind == "range":
+        span = high.max() - low.min()
+        return np.where(constant, low, low.min()), np.full(len(low), 1.0 / span if span > 0 else 1.0)
+    if kind == "standard":
+        peak, n = stats.peak, max(stats.n, 1)  # moments are computed in units of the peak
+        mean = column_sum(views, v, lambda x, columns: x / peak[columns]) / n
+        variance = column_sum(views, v, lambda x, columns: (x / peak[columns] - mean[columns]) ** 2) / n
+        spans = np.maximum(np.sqrt(variance), MIN_RELATIVE_STD) * peak
+        # The computed mean of a constant column has rounding errors; its value has none.
+        return np.where(constant, low, mean * peak), 1.0 / np.where(constant, 1.0, spans)
+    if kind == "tfidf":
+        if low.min() < 0:
+            raise ValueError(
+                f"View {views.names[v]!r} has the negative value {low.min()}, so it cannot be scaled by "
+                "'tfidf': choose another scaling."
+            )
+        document_frequency = column_sum(views, v, lambda x, _: (x > 0).astype(np.float64))
+        return np.zeros(len(low)), np.log((1 + stats.n) / (1 + document_frequency)) + 1
+    return np.zeros(len(low)), np.ones(len(low))
 
 
 def apply_scaler(scaler: Scaler, rows: ArrayLike) -> NDArray[np.float32]:

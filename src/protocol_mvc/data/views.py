@@ -203,7 +203,9 @@ def as_views(X: Any, view_columns: ViewColumns | None = None) -> Views:
         matrices, sample_ids, aligned, columns = align_annotated(X, view_columns)
         return _assemble(matrices, sample_ids, aligned, columns)
     # A scipy matrix in dictionary format is a mapping too.
-    has_views = (isinstance(X, Views | Mapping) and not is_sparse(X)) or _is_list_of_views(X)
+    has_views = isinstance(X, Views | Mapping) and not is_sparse(X)
+    if isinstance(X, list | tuple):  # a list of rows is one 2-D table
+        has_views = not X or any(x is None or _ndim(x) >= 2 for x in X)
     if has_views and view_columns is not None:
         raise ValueError("view_columns splits one 2-D array, but X has views already: leave it out.")
     if isinstance(X, Views):
@@ -218,11 +220,6 @@ def as_views(X: Any, view_columns: ViewColumns | None = None) -> Views:
     n = next(iter(matrices.values())).shape[0]
     sample_ids = X.index.to_numpy() if is_frame(X) else np.arange(n)
     return _assemble(matrices, sample_ids, np.ones((n, len(matrices)), dtype=np.bool_), columns)
-
-
-def _is_list_of_views(X: Any) -> bool:
-    """Return whether `X` is a list of 2-D data, and not a list of rows, which is one 2-D table."""
-    return isinstance(X, list | tuple) and (not X or any(x is None or _ndim(x) >= 2 for x in X))
 
 
 def _ndim(x: Any) -> int:
