@@ -80,7 +80,7 @@ def test_matrices_of_a_file_that_is_open_are_fetched(tmp_path, make):
 
 
 @pytest.mark.parametrize(
-    ("data", "view_columns", "says"),
+    ("data", "view_columns", "message"),
     [
         (table(RNA), None, r"view_columns=\['X', 'X_pca'\]"),
         (table(RNA, X_pca=RNA), None, r"\['X_pca'\]"),
@@ -92,8 +92,8 @@ def test_matrices_of_a_file_that_is_open_are_fetched(tmp_path, make):
         (whole(rna=anndata.AnnData(obs=pd.DataFrame(index=CELLS))), None, "no X in modality 'rna'"),
     ],
 )
-def test_what_is_not_there_is_named(data, view_columns, says):
-    with pytest.raises(ValueError, match=says):
+def test_missing_elements_are_named(data, view_columns, message):
+    with pytest.raises(ValueError, match=message):
         as_views(data, view_columns)
 
 

@@ -20,7 +20,7 @@ def test_shape():
 
 
 @pytest.mark.parametrize("v", range(4))
-def test_every_view_tells_the_digits_apart(v):
+def test_every_view_separates_the_digits(v):
     x = VIEWS.to_dense(v)
     guess = cross_val_predict(KNeighborsClassifier(), x, LABELS, cv=3)
     assert accuracy_score(LABELS, guess) > 0.75

@@ -110,7 +110,7 @@ def test_no_rows_give_no_rows():
     assert apply_scaler(scaling, np.empty((0, 2))).shape == (0, 2)
 
 
-def test_a_view_that_nobody_has_stays_zero():
+def test_a_view_missing_everywhere_stays_zero():
     views = as_views([np.full((2, 3), np.nan), np.ones((2, 1))])
     assert (scaled_rows(views, 0, ALL, fit_scalers(views)[0]) == 0).all()
 
@@ -222,7 +222,7 @@ def test_missing_rows_count_for_nothing(x, missing):
         np.testing.assert_array_equal(one, two)
 
 
-def test_a_view_that_nobody_has():
+def test_statistics_of_a_view_missing_everywhere():
     stats = column_statistics(as_views([np.full((2, 3), np.nan), np.ones((2, 1))]), 0)
     assert stats.n == 0
     assert stats.low.tolist() == [0, 0, 0]

@@ -116,7 +116,7 @@ def set_key(file, name, value):
 
 
 @pytest.mark.parametrize(
-    ("spoil", "says"),
+    ("spoil", "message"),
     [
         (lambda f: f["X"]["indices"].__setitem__(0, 10**6), "'/X'"),
         (lambda f: f["X"]["indptr"].__setitem__(1, -5), "'/X'"),
@@ -132,12 +132,12 @@ def set_key(file, name, value):
         (lambda f: set_key(f, "obsm/b", np.array([[b"x"]] * 8)), "View 'b'"),
     ],
 )
-def test_spoiled_files_are_refused(tmp_path, spoil, says):
+def test_damaged_files_are_refused(tmp_path, spoil, message):
     path = tmp_path / "set.h5ad"
     anndata.AnnData(csr_matrix(np.eye(8)), obsm={"b": np.nan_to_num(B)}).write_h5ad(path)
     with h5py.File(path, "r+") as file:
         spoil(file)
-    with pytest.raises(ValueError, match=rf"^File {path}.*{says}"):
+    with pytest.raises(ValueError, match=rf"^File {path}.*{message}"):
         read_views(path, view_columns=["X", "b"])
 
 

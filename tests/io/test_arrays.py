@@ -67,7 +67,7 @@ def test_the_last_part_of_a_path_counts():
     assert contents.y is not None
 
 
-def test_the_mask_tells_what_is_missing():
+def test_the_mask_marks_missing_views():
     mask = np.ones((6, 2), dtype=bool)
     mask[1, 0] = mask[4, 1] = False
     views = assemble(stored(a=A, b=B, mask=mask), None, None).views
@@ -86,7 +86,7 @@ def test_a_mask_of_another_form_is_refused(mask):
 
 
 @pytest.mark.parametrize(
-    ("arrays", "views", "says"),
+    ("arrays", "views", "message"),
     [
         ({"y": Y}, None, r"only y int64 \(6,\)"),
         ({}, None, "only nothing"),
@@ -103,8 +103,8 @@ def test_a_mask_of_another_form_is_refused(mask):
         ({"a": A, "labels": np.where(Y == 1, np.nan, Y)}, None, r"row 2 \(id '2'\) is nan"),
     ],
 )
-def test_what_does_not_fit_is_refused(arrays, views, says):
-    with pytest.raises(DataError, match=says):
+def test_what_does_not_fit_is_refused(arrays, views, message):
+    with pytest.raises(DataError, match=message):
         assemble(stored(**arrays), views, None)
 
 
@@ -144,7 +144,7 @@ def entry(array) -> bytes:
 
 
 def claiming(shape, descr="<f8", body=b"") -> bytes:
-    """An array whose header says what is not so."""
+    """An array whose header message what is not so."""
     file = io.BytesIO()
     np.lib.format.write_array_header_1_0(file, {"descr": descr, "fortran_order": False, "shape": shape})
     return bytes(file.getvalue() + body)

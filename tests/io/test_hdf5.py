@@ -93,7 +93,7 @@ def test_sizes_are_checked_before_memory_is_taken(path, monkeypatch):
         read_views(path)
 
 
-def test_what_is_not_there_is_named(path):
+def test_missing_elements_are_named(path):
     with h5py.File(path, "w") as file:
         file["a"] = A
         with pytest.raises(DataError, match=r"no 'b' in '/', only \['a'\]"):

@@ -82,7 +82,7 @@ def test_a_sample_without_truth_is_named():
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "says"),
+    ("name", "content", "message"),
     [
         ("l.csv", b"", "no labels"),
         ("l.csv", b"label\n", "no labels"),
@@ -99,9 +99,9 @@ def test_a_sample_without_truth_is_named():
         ("l.parquet", b"nonsense", "l.parquet"),
     ],
 )
-def test_what_holds_no_labels_is_refused(tmp_path, name: str, content: bytes, says: str):
+def test_what_holds_no_labels_is_refused(tmp_path, name: str, content: bytes, message: str):
     (tmp_path / name).write_bytes(content)
-    with pytest.raises(ValueError, match=re.escape(says)):
+    with pytest.raises(ValueError, match=re.escape(message)):
         read_labels(tmp_path / name)
 
 

@@ -34,7 +34,7 @@ def holder(tmp_path):
     process.stdout.close()
 
 
-def test_the_second_is_refused_and_told_who_the_first_is(tmp_path):
+def test_a_second_writer_gets_the_name_of_the_first(tmp_path):
     with lock_folder(tmp_path):
         who = f"process {os.getpid()} on {socket.gethostname()}"
         with pytest.raises(RunLockedError, match=who), lock_folder(tmp_path):
@@ -65,9 +65,9 @@ def test_a_dead_holder_holds_nothing(tmp_path, holder):
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("said", [b"", b"nonsense", b"\xff\xfe", b"12 \x1b[31m"])
-def test_a_lock_that_names_nobody_is_a_lock(tmp_path, holder, said: bytes):
-    (tmp_path / ".lock").write_bytes(said)
+@pytest.mark.parametrize("text", [b"", b"nonsense", b"\xff\xfe", b"12 \x1b[31m"])
+def test_a_lock_without_a_name_is_a_lock(tmp_path, holder, text: bytes):
+    (tmp_path / ".lock").write_bytes(text)
     with pytest.raises(RunLockedError, match="written by another process"), lock_folder(tmp_path):
         pass
 

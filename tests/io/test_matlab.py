@@ -359,7 +359,7 @@ def test_an_empty_matrix_of_v73_is_refused(tmp_path):
         read_mat(tmp_path / "set.mat")
 
 
-def test_without_h5py_one_line_tells_what_to_install(tmp_path, monkeypatch):
+def test_without_h5py_the_extra_is_named(tmp_path, monkeypatch):
     path = write_v73(tmp_path / "set.mat", {"X": [MATRIX], "Y": LABELS})
     monkeypatch.setitem(sys.modules, "h5py", None)
     with pytest.raises(ModuleNotFoundError, match=r"set\.mat.*pip install 'protocol-mvc\[mat73\]'"):

@@ -134,7 +134,7 @@ def test_the_features_and_probabilities_of_the_training_are_not_stored(model, fo
     np.testing.assert_array_equal(loaded.transform(VIEWS), model.embedding_)
 
 
-def test_new_parameters_and_the_old_fit_are_both_kept(tmp_path):
+def test_new_parameters_and_the_old_fit_are_both_stored(tmp_path):
     model = tiny(config=TINY).fit(VIEWS)
     expected = model.predict_proba(VIEWS)
     model.set_params(config="paper", n_clusters=5, batch_size=7)
@@ -145,7 +145,7 @@ def test_new_parameters_and_the_old_fit_are_both_kept(tmp_path):
 
 
 @pytest.mark.parametrize("preset", PRESETS)
-def test_presets_are_kept_by_name_and_by_what_they_were(tmp_path, monkeypatch, preset: str):
+def test_presets_are_stored_by_name_and_by_value(tmp_path, monkeypatch, preset: str):
     with monkeypatch.context() as patch:
         patch.setitem(PRESETS, preset, update_config(PRESETS[preset], SMALL))
         model = PROTOCOL(3, config=preset, random_state=0).fit(VIEWS)

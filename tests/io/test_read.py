@@ -107,7 +107,7 @@ def test_the_ending_decides_and_its_case_does_not_matter(tmp_path):
         read_views((tmp_path / "SET.NPZ").rename(tmp_path / "set.zip"))
 
 
-def test_what_is_not_there_is_told(tmp_path):
+def test_a_missing_file_is_named(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"set\.npz"):
         read_views(tmp_path / "set.npz")
 
@@ -186,7 +186,7 @@ def test_reading_changes_nothing(tmp_path):
     assert {file.name: file.read_bytes() for file in path.iterdir()} == before
 
 
-def test_a_file_given_twice_is_told(tmp_path):
+def test_a_file_given_twice_is_refused(tmp_path):
     frame("a").to_csv(tmp_path / "a.csv")
     with pytest.raises(ValueError, match="'a'"):
         read_views([tmp_path / "a.csv"] * 3)

@@ -81,7 +81,7 @@ def test_truth_is_in_any_table_and_in_no_view(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("texts", "options", "says"),
+    ("texts", "options", "message"),
     [
         ({"a": "id,p\nx,1\ny,2\nx,3\n"}, {}, r"a\.csv: row 2 .*'x' .*'id'"),
         ({"a": "id,p\nx,1\n,2\n"}, {}, r"a\.csv: row 1 .*'id'"),
@@ -102,8 +102,8 @@ def test_truth_is_in_any_table_and_in_no_view(tmp_path):
         ({"a": "p,q\n"}, {}, r"File .*a\.csv: .*no rows"),
     ],
 )
-def test_faults_are_named(tmp_path, texts, options, says):
-    with pytest.raises(ValueError, match=says):
+def test_errors_name_the_culprit(tmp_path, texts, options, message):
+    with pytest.raises(ValueError, match=message):
         read_views(put(tmp_path, **texts), **options)
 
 
@@ -163,7 +163,7 @@ def test_columns_of_text_stay_as_written(tmp_path):
     assert frame["a"].tolist() == [1, 2]
 
 
-def test_parquet_tells_its_index(tmp_path):
+def test_the_index_of_parquet_is_found(tmp_path):
     path = tmp_path / "t.parquet"
     FRAME.to_parquet(path)
     assert _read_header(path).index_column == "__index_level_0__"

@@ -60,7 +60,7 @@ def test_csv_needs_no_package(tmp_path, monkeypatch):
     assert [file.name for file in tmp_path.iterdir()] == ["labels.csv"]
 
 
-def test_labels_do_not_replace_a_file_unless_told(tmp_path):
+def test_labels_replace_a_file_only_with_overwrite(tmp_path):
     path = tmp_path / "labels.csv"
     path.write_text("mine")
     with pytest.raises(FileExistsError, match=r"labels\.csv"):
@@ -71,7 +71,7 @@ def test_labels_do_not_replace_a_file_unless_told(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("name", "parts", "says"),
+    ("name", "parts", "message"),
     [
         ("labels.txt", (IDS, KIND, PROBA), r"labels\.txt"),
         ("labels.csv", (IDS[:5], KIND, PROBA), r"5 ids .*\(8,\)"),
@@ -79,8 +79,8 @@ def test_labels_do_not_replace_a_file_unless_told(tmp_path):
         ("labels.csv", (IDS, KIND, PROBA[:, 0]), r"probabilities of shape \(8,\)"),
     ],
 )
-def test_parts_that_do_not_fit_are_refused(tmp_path, name, parts, says):
-    with pytest.raises(ValueError, match=says):
+def test_parts_that_do_not_fit_are_refused(tmp_path, name, parts, message):
+    with pytest.raises(ValueError, match=message):
         write_labels(tmp_path / name, *parts)
     assert not any(tmp_path.iterdir())
 
@@ -163,15 +163,15 @@ def test_results_are_no_views_and_may_be_written_again(tmp_path, kind):
 
 
 @pytest.mark.parametrize(
-    ("ids", "says"),
+    ("ids", "message"),
     [
         (IDS[:7], "8 samples, .* 7 labels"),
         (np.char.add(IDS, "x"), "sample 's0'"),
     ],
 )
-def test_results_of_other_samples_are_refused(tmp_path, ids, says):
+def test_results_of_other_samples_are_refused(tmp_path, ids, message):
     source, n = WRITERS["h5mu"](tmp_path), len(ids)
-    with pytest.raises(ValueError, match=rf"^File {source}: .*{says}"):
+    with pytest.raises(ValueError, match=rf"^File {source}: .*{message}"):
         write_anndata(source, tmp_path / "out.h5mu", ids, KIND[:n], PROBA[:n], EMBEDDING[:n], METADATA)
     assert [path.name for path in tmp_path.iterdir()] == ["set.h5mu"]
 

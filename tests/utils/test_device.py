@@ -38,6 +38,6 @@ def test_the_environment_names_versions_device_and_threads():
 
 
 @pytest.mark.parametrize("device", ["meta", np.zeros(2), "two\nlines", ["cpu"]], ids=range(4))
-def test_devices_that_are_none_are_told_on_one_line(device):
+def test_errors_about_devices_are_one_line(device):
     with pytest.raises(ValueError, match=r"^device .* cannot be used on this machine: [^\n]+$"):
         resolve_device(device)

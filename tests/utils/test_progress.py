@@ -25,7 +25,7 @@ def test_the_bar_goes_to_the_terminal_on_stderr(capsys, monkeypatch):
 
 
 @pytest.mark.parametrize(("steps", "share"), [([1], "20%"), ([1, 3], "80%"), ([1, 3, 1], "100%")])
-def test_the_bar_moves_by_as_many_steps_as_it_is_told(capsys, monkeypatch, steps: list[int], share: str):
+def test_the_bar_moves_by_the_given_steps(capsys, monkeypatch, steps: list[int], share: str):
     monkeypatch.setenv("FORCE_COLOR", "1")
     with progress_bar(5, visible=True) as advance:
         for number in steps:
