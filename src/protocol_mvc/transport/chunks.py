@@ -1,5 +1,6 @@
 """Sums over the samples, chunk by chunk: the only module that reads the n x k log-probabilities."""
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -7,14 +8,18 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from protocol_mvc.transport.problem import AllReduce, Problem, SampleSums
-from protocol_mvc.transport.virtual_column import bernoulli_divergence
 
 CHUNK_ENTRIES = 2**19  # default size of a chunk: a few megabytes, enough to use all cores
 MIN_LOG_P = -1e30  # log of probability 0; unlike -inf it has finite differences
 MAX_EXPONENT = 600.0  # exp of it is well inside the range of float64
 MIN_MASS = 1e-250  # smaller column masses are summed again in the log domain
+ROOT_CHUNK_ROWS = 2**18  # samples summed at once in the search for the virtual logit
+ROOT_MAX_ITER = 500
+ROOT_MAX_LSE = 1e9  # bound in its initial guess, for samples that no cluster can take
+ROOT_MAX_STEP = 64.0  # first bound on the length of a step; a longer step doubles it
 
 Chunks = Callable[[], Iterator[Tensor]]
 
@@ -64,40 +69,32 @@ class Samples:
 
     def sums(self, problem: Problem, g: Tensor, gram: bool = False) -> SampleSums:
         """Return the sums over all samples at potentials g (c,), from one pass over the data."""
-        columns, first = len(g), 0
+        columns = len(g)
         total = g.new_zeros(columns + 1 + gram * columns * columns)
         lse = torch.empty_like(self.weight)
-        for chunk, weight in self._weighted_chunks():
-            part, lse[first : first + len(chunk)] = _chunk_sums(problem, chunk, weight, g, gram)
+        for chunk, rows in self._chunks_with_rows():
+            part, lse[rows] = _chunk_sums(problem, chunk, self.weight[rows], g, gram)
             total += part
-            first += len(chunk)
         total = self.all_reduce(total)
         log_mass = self._log_mass(problem, g, total[:columns])
         matrix = total[columns + 1 :].reshape(columns, columns) if gram else None
         return SampleSums(total[:columns], log_mass, float(total[columns]), lse, matrix)
 
-    def cluster_lse(self, problem: Problem, g: Tensor) -> Tensor:
-        """Return the log-sum-exp (n,) of the logits of the clusters."""
-        lse, first = torch.empty_like(self.weight), 0
-        for chunk, _ in self._weighted_chunks():
-            lse[first : first + len(chunk)] = _cluster_exponentials(problem, chunk, g)[2]
-            first += len(chunk)
-        return lse
-
     def corrected_plan(self, problem: Problem, g: Tensor, s: float) -> tuple[Tensor, float]:
         """Return cluster masses (k,) with the virtual logit s, and the KL divergence from the plan of g."""
         total = torch.zeros(len(problem.target) + 1).to(g)
-        for chunk, weight in self._weighted_chunks():
+        for chunk, rows in self._chunks_with_rows():
             p, row_sum, lse = _cluster_exponentials(problem, chunk, g)
+            weight = self.weight[rows]
             total[:-1] += (weight * torch.sigmoid(lse - s) / row_sum) @ p
             total[-1] += weight @ bernoulli_divergence(s - lse, g[-1] / problem.epsilon - lse)
         total = self.all_reduce(total)
         return total[:-1], float(total[-1])
 
-    def _weighted_chunks(self) -> Iterator[tuple[Tensor, Tensor]]:
+    def _chunks_with_rows(self) -> Iterator[tuple[Tensor, slice]]:
         first = 0
         for chunk in self.chunks():
-            yield chunk, self.weight[first : first + len(chunk)]
+            yield chunk, slice(first, first + len(chunk))
             first += len(chunk)
         if first != len(self.weight):
             raise ValueError(
@@ -107,20 +104,18 @@ class Samples:
 
     def _log_mass(self, problem: Problem, g: Tensor, mass: Tensor) -> Tensor:
         """Return the logs of the masses (c,); columns that underflow are summed again in the log domain."""
-        log_mass = mass.log()
-        underflow = (mass < MIN_MASS).nonzero()[:, 0]
-        if len(underflow):
-            log_mass[underflow] = self._exact_log_mass(problem, g, underflow)
-        return log_mass
-
-    def _exact_log_mass(self, problem: Problem, g: Tensor, columns: Tensor) -> Tensor:
+        log_mass, underflow = mass.log(), (mass < MIN_MASS).nonzero()[:, 0]
+        if len(underflow) == 0:
+            return log_mass
         parts = []
-        for chunk, weight in self._weighted_chunks():
+        for chunk, rows in self._chunks_with_rows():
             virtual = _virtual_logit(problem, g).expand(len(chunk), 1)
             logits = torch.cat([_cluster_logits(problem, chunk, g), virtual], 1)
-            log_p = logits[:, columns] - torch.logsumexp(logits, 1, keepdim=True)
-            parts.append(torch.logsumexp(log_p + weight.log()[:, None], 0))
-        return _all_reduce_logsumexp(torch.logsumexp(torch.stack(parts), 0), self.all_reduce)
+            log_p = logits[:, underflow] - torch.logsumexp(logits, 1, keepdim=True)
+            parts.append(torch.logsumexp(log_p + self.weight[rows].log()[:, None], 0))
+        exact = torch.logsumexp(torch.stack(parts), 0)
+        log_mass[underflow] = _all_reduce_logsumexp(exact, self.all_reduce)
+        return log_mass
 
 
 def _all_reduce_logsumexp(log: Tensor, all_reduce: AllReduce) -> Tensor:
@@ -170,18 +165,64 @@ def _chunk_sums(
     left, share = torch.sigmoid(virtual - lse), torch.sigmoid(lse - virtual) / total
     mass = torch.cat([(weight * share) @ p, (weight @ left)[None]])[: len(g)]
     parts = [mass, (weight @ torch.logaddexp(lse, virtual))[None]]
-    if gram:
+    if gram:  # in single precision: it changes the steps of Newton's method, not where they converge to
         root = weight.sqrt()
-        parts.append(_gram(p.mul_((root * share)[:, None]), root * left)[: len(g), : len(g)].flatten())
+        clusters, rest = p.mul_((root * share)[:, None]).float(), (root * left).float()
+        border = (clusters.T @ rest)[:, None]
+        below = torch.cat([border.T, (rest @ rest)[None, None]], 1)
+        matrix = torch.cat([torch.cat([clusters.T @ clusters, border], 1), below]).double()
+        parts.append(matrix[: len(g), : len(g)].flatten())
     return torch.cat(parts), lse
 
 
-def _gram(clusters: Tensor, virtual: Tensor) -> Tensor:
-    """Return the Gram matrix (k + 1, k + 1) of clusters (rows, k) and virtual column (rows,).
+def virtual_logit(
+    lse: Tensor, weight: Tensor, virtual_mass: float, all_reduce: AllReduce, tol: float
+) -> float:
+    r"""Return the s with :math:`\sum_i w_i\, sigmoid(s - L_i) = 1 - \lambda`.
 
-    Single precision is enough: it changes the steps of Newton's method, not the point they converge to.
+    Newton's method on the log-odds of both sides, which are nearly linear in s, within a bracket.
+
+    Args:
+        lse: L (n,), the log-sum-exp of the clusters' logits of each sample.
+        weight: w (n,); they sum to 1 over all processes.
+        virtual_mass: 1 - lambda.
+        all_reduce: sums a tensor over all processes.
+        tol: accepted error relative to the smaller of both masses.
     """
-    clusters, virtual = clusters.float(), virtual.float()
-    border = (clusters.T @ virtual)[:, None]
-    below = torch.cat([border.T, (virtual @ virtual)[None, None]], 1)
-    return torch.cat([torch.cat([clusters.T @ clusters, border], 1), below]).double()
+    target_logit = math.log(virtual_mass / (1 - virtual_mass))
+    s = target_logit + float(all_reduce((weight @ lse.clamp(-ROOT_MAX_LSE, ROOT_MAX_LSE))[None]))
+    low, high, max_step = -math.inf, math.inf, ROOT_MAX_STEP
+    for _ in range(ROOT_MAX_ITER):
+        left, moved, slope = (float(x) for x in all_reduce(_root_masses(s, lse, weight)))
+        # Of the two masses the smaller one is more precise.
+        missing = virtual_mass - left if virtual_mass < 0.5 else moved - (1 - virtual_mass)
+        if abs(missing) <= tol * min(virtual_mass, 1 - virtual_mass) or not low < s < high:
+            break
+        low, high = (s, high) if missing > 0 else (low, s)
+        step = math.copysign(max_step, missing)
+        if min(left, moved, slope) > 0:
+            step = (target_logit - math.log(left / moved)) * left * moved / slope
+        if abs(step) >= max_step:  # the mass is nearly constant here, between samples that are far apart
+            step, max_step = math.copysign(max_step, missing), 2 * max_step
+        if not low < s + step < high:
+            step = (low + high) / 2 - s
+        if not math.isfinite(step):  # a rounding error away from the root
+            break
+        s += step
+    return s
+
+
+def _root_masses(s: float, lse: Tensor, weight: Tensor) -> Tensor:
+    """Return the mass of the virtual column, that of the clusters, and the derivative of the former."""
+    total = weight.new_zeros(3)
+    for part, w in zip(lse.split(ROOT_CHUNK_ROWS), weight.split(ROOT_CHUNK_ROWS), strict=True):
+        left, moved = torch.sigmoid(s - part), torch.sigmoid(part - s)
+        total += torch.stack([w @ left, w @ moved, w @ (left * moved)])
+    return total
+
+
+def bernoulli_divergence(logit: Tensor, other: Tensor) -> Tensor:
+    """Return the KL divergence between Bernoulli distributions of the given log-odds, entry by entry."""
+    log_p, log_1_p = functional.logsigmoid(logit), functional.logsigmoid(-logit)
+    ratio, ratio_1 = log_p - functional.logsigmoid(other), log_1_p - functional.logsigmoid(-other)
+    return log_p.exp() * ratio + log_1_p.exp() * ratio_1

@@ -44,7 +44,7 @@ class Search:
     def __init__(self, problem: Problem, compute_sums: ComputeSums, tol: float, max_iter: int) -> None:
         self.problem, self.compute_sums = problem, compute_sums
         self.tol, self.max_iter = tol, max_iter
-        self.n_iter, self._n_stale, self._limit = 0, 0, max_iter
+        self.n_iter, self._n_stale, self.limit = 0, 0, max_iter
         self.best: Point | None = None
 
     def evaluate(self, g: Tensor, *, gram: bool = False) -> Point:
@@ -64,14 +64,10 @@ class Search:
         """Whether the best point meets the tolerance."""
         return self.best is not None and self.best.residual <= self.tol
 
-    def limit_iterations(self, n_iter: int) -> None:
-        """Make `is_done` return True after `n_iter` more iterations."""
-        self._limit = min(self.n_iter + n_iter, self.max_iter)
-
     def is_done(self, point: Point) -> bool:
         """Return whether the point meets the tolerance, or the iterations or improvements are at an end."""
         at_floor = self._n_stale >= PATIENCE and point.residual < ROUNDING_FLOOR
-        return not point.residual > self.tol or self.n_iter >= self._limit or at_floor
+        return not point.residual > self.tol or self.n_iter >= self.limit or at_floor
 
 
 def scaling(search: Search, g: Tensor) -> None:
@@ -96,12 +92,11 @@ def anderson(search: Search, g: Tensor) -> None:
 
 def newton(search: Search, g: Tensor) -> None:
     """Run Newton's method on the dual; if it stalls, start again from solutions with a larger epsilon."""
-    search.limit_iterations(MAX_NEWTON_ITER)
+    search.limit = min(MAX_NEWTON_ITER, search.max_iter)
     _newton(search, g)
     if not search.converged and search.n_iter < search.max_iter:
-        start = _anneal(search, g)
-        search.limit_iterations(search.max_iter)
-        _newton(search, start)
+        search.limit = search.max_iter
+        _newton(search, _anneal(search, g))
 
 
 def _anneal(search: Search, g: Tensor) -> Tensor:
@@ -157,23 +152,17 @@ def _trust_region_step(search: Search, point: Point, direction: Tensor, radius: 
     """Return the point after a step of sufficient increase along the direction, and the next radius."""
     gradient = search.problem.required_mass(point.g) - point.sums.mass
     length, slope = float(direction.abs().max()), float(gradient @ direction)
-    step = min(1.0, radius / length)
+    step, reuse_gram = min(1.0, radius / length), point.residual <= GRAM_REUSE_RESIDUAL
     while True:
-        new = _evaluate_near(search, point, search.problem.best_shift(point.g + step * direction))
+        new = search.evaluate(search.problem.best_shift(point.g + step * direction), gram=not reuse_gram)
+        if reuse_gram:
+            new = new._replace(sums=new.sums._replace(gram=point.sums.gram))
         # Near the optimum rounding hides the increase of the dual: a halved residual is accepted as well.
         if new.value >= point.value + 1e-4 * step * slope or new.residual <= 0.5 * point.residual:
             return new, max(radius, 4 * step * length) if math.isfinite(radius) else radius
         if search.is_done(new):
             return new, radius
         step, radius = step / 4, step * length / 4
-
-
-def _evaluate_near(search: Search, point: Point, g: Tensor) -> Point:
-    """Return the point at g; close to the optimum it reuses the Gram matrix of the last point."""
-    if point.residual > GRAM_REUSE_RESIDUAL:
-        return search.evaluate(g, gram=True)
-    new = search.evaluate(g)
-    return new._replace(sums=new.sums._replace(gram=point.sums.gram))
 
 
 def _extrapolate(steps: list[tuple[Tensor, Tensor]]) -> Tensor:

@@ -1,31 +1,24 @@
-"""Exact solver of partial, semi-relaxed optimal transport from samples to clusters."""
+"""Exact solver of partial, semi-relaxed optimal transport from samples to clusters, and its pseudo-labels."""
 
 import math
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
-from protocol_mvc.transport.chunks import MIN_LOG_P, Chunks, Samples, as_tensor, row_chunks
+from protocol_mvc.transport.chunks import MIN_LOG_P, Chunks, Samples, as_tensor, row_chunks, virtual_logit
 from protocol_mvc.transport.iterations import METHODS, Point, Search
 from protocol_mvc.transport.problem import AllReduce, Problem
-from protocol_mvc.transport.virtual_column import virtual_logit
 
 MAX_CLUSTERS_NEWTON = 512  # with more clusters the Gram matrix costs more than the iterations it saves
 TINY = 1e-300  # smallest required mass of a column in the duality gap
-
-LogProbabilities = (
-    Any  # tensor, array or memory map (n, k), or a callable that returns an iterator of row chunks
-)
 
 
 class Transport(NamedTuple):
     """The optimal plan, given by K + 1 potentials, and how it was reached."""
 
-    potentials: (
-        Tensor  #: dual potentials g (k + 1,); the last is that of the virtual column, -inf without one
-    )
+    potentials: Tensor  #: dual potentials g (k + 1,); the last is of the virtual column, -inf without one
     column_mass: Tensor  #: mass that each cluster receives (k,)
     residual: float  #: L1 error of the optimality conditions; the whole mass is 1
     gap: float  #: primal value of a feasible plan nearby minus dual value
@@ -43,7 +36,7 @@ class Transport(NamedTuple):
             Probabilities (n, k) in float64; rows sum to 1, or less if mass is left behind.
         """
         log_p = as_tensor(log_p).double().clamp_min(MIN_LOG_P)
-        logits = (torch.nn.functional.pad(log_p, (0, 1)) + self.potentials) / self.epsilon
+        logits = (functional.pad(log_p, (0, 1)) + self.potentials) / self.epsilon
         return torch.softmax(logits, dim=1)[:, :-1]
 
     def plan(self, log_p: Any, row_marginal: Any = None) -> Tensor:
@@ -54,7 +47,7 @@ class Transport(NamedTuple):
 
 
 def solve(
-    log_p: LogProbabilities,
+    log_p: Any,
     *,
     mass: float = 1.0,
     epsilon: float = 0.1,
@@ -110,76 +103,46 @@ def solve(
         >>> round(float(result.column_mass.sum()), 6), result.converged
         (0.5, True)
     """
-    if max_iter < 1 or (chunk_rows is not None and chunk_rows < 1):
-        raise ValueError(f"need max_iter >= 1 and chunk_rows >= 1, got {max_iter} and {chunk_rows}")
-    first = _first_chunk(log_p, chunk_rows)
-    problem = _problem(first, mass, epsilon, prior_strength, prior)
-    samples = _samples(log_p, first, row_marginal, chunk_rows, all_reduce)
-    search = Search(problem, samples.sums, tol, max_iter)
-    _algorithm(method, len(problem.target))(search, _initial_potentials(problem, samples, init))
-    return _result(problem, samples, search)
-
-
-def _first_chunk(log_p: LogProbabilities, chunk_rows: int | None) -> Tensor:
-    """Return the first rows, whose width and device are those of the problem."""
-    first = next(row_chunks(log_p, chunk_rows)(), None)
-    if first is None or first.ndim != 2 or 0 in first.shape:
-        shape = None if first is None else tuple(first.shape)
-        raise ValueError(f"log_p must give non-empty (rows, k) chunks, got shape {shape}")
-    return first
-
-
-def _problem(
-    first: Tensor, mass: float, epsilon: float, prior_strength: float, prior: Tensor | None
-) -> Problem:
-    """Return the validated problem (Eqs. 13-14)."""
     if not 0 < mass <= 1 or not 0 < epsilon < math.inf or not prior_strength > 0:
         raise ValueError(
             "need 0 < mass <= 1, epsilon > 0 and prior_strength > 0, "
             f"got mass={mass}, epsilon={epsilon}, prior_strength={prior_strength}"
         )
-    k = first.shape[1]
-    c = torch.ones(k) if prior is None else torch.as_tensor(prior).detach()
-    c = c.to(first.device, torch.float64)
-    if c.shape != (k,) or not bool(((c > 0) & (c < math.inf)).all()):
-        raise ValueError(f"prior must hold {k} positive class frequencies, got {c.tolist()}")
-    return Problem(mass * c / c.sum(), mass, epsilon, prior_strength)
-
-
-def _samples(
-    log_p: LogProbabilities,
-    first: Tensor,
-    row_marginal: Tensor | None,
-    chunk_rows: int | None,
-    all_reduce: AllReduce,
-) -> Samples:
-    """Return the data with a row marginal that sums to 1 over all processes."""
+    if max_iter < 1 or (chunk_rows is not None and chunk_rows < 1):
+        raise ValueError(f"need max_iter >= 1 and chunk_rows >= 1, got {max_iter} and {chunk_rows}")
+    if method not in ("auto", *METHODS):
+        raise ValueError(f"method must be one of {['auto', *METHODS]}, got {method!r}")
     chunks = row_chunks(log_p, chunk_rows)
-    n = _count_rows(chunks, first.shape[1]) if callable(log_p) else len(log_p)
-    weight = torch.ones(n) if row_marginal is None else torch.as_tensor(row_marginal).detach()
-    weight = weight.to(first.device, torch.float64)
-    if weight.shape != (n,) or not bool(((weight > 0) & (weight < math.inf)).all()):
-        raise ValueError(f"row_marginal must hold {n} positive numbers, one per row")
-    return Samples(chunks, weight / all_reduce(weight.sum()[None]), all_reduce)
-
-
-def _count_rows(chunks: Chunks, k: int) -> int:
-    n = 0
-    for chunk in chunks():
-        if chunk.ndim != 2 or chunk.shape[1] != k:
-            raise ValueError(
-                f"log_p must give chunks of {k} columns like the first, got {tuple(chunk.shape)}"
-            )
-        n += len(chunk)
-    return n
-
-
-def _algorithm(method: str, k: int) -> Callable[[Search, Tensor], None]:
+    first, n = _first_chunk(log_p, chunks)
+    k, device = first.shape[1], first.device
+    c = _positive("prior", prior, k).to(device)
+    r = _positive("row_marginal", row_marginal, n).to(device)
+    problem = Problem(mass * c / c.sum(), mass, epsilon, prior_strength)
+    samples = Samples(chunks, r / all_reduce(r.sum()[None]), all_reduce)
+    search = Search(problem, samples.sums, tol, max_iter)
     if method == "auto":
         method = "newton" if k <= MAX_CLUSTERS_NEWTON else "anderson"
-    if method not in METHODS:
-        raise ValueError(f"method must be one of {['auto', *METHODS]}, got {method!r}")
-    return METHODS[method]
+    METHODS[method](search, _initial_potentials(problem, samples, init))
+    return _result(problem, samples, search)
+
+
+def _first_chunk(log_p: Any, chunks: Chunks) -> tuple[Tensor, int]:
+    """Return the first chunk, whose width and device are those of the problem, and the number of all rows."""
+    first = next(chunks(), None)
+    shapes = [chunk.shape for chunk in chunks()] if callable(log_p) else [log_p.shape]
+    widths = {tuple(shape[1:]) for shape in shapes}
+    if first is None or first.ndim != 2 or 0 in first.shape or len(widths) > 1:
+        got = [tuple(shape) for shape in shapes[:10]]
+        raise ValueError(f"log_p must give non-empty (rows, k) chunks of one width, got shapes {got}")
+    return first, sum(shape[0] for shape in shapes)
+
+
+def _positive(name: str, values: Tensor | None, length: int) -> Tensor:
+    """Return positive numbers (length,) in float64; None gives ones."""
+    given = torch.ones(length) if values is None else torch.as_tensor(values).detach()
+    if given.shape != (length,) or not bool(((given > 0) & (given < math.inf)).all()):
+        raise ValueError(f"{name} must hold {length} positive numbers")
+    return given.double()
 
 
 def _initial_potentials(problem: Problem, samples: Samples, init: Tensor | None) -> Tensor:
@@ -193,7 +156,7 @@ def _initial_potentials(problem: Problem, samples: Samples, init: Tensor | None)
         return g[:k]
     if init is not None and bool(torch.isfinite(g[k])):
         return g
-    lse = samples.cluster_lse(problem, g)
+    lse = samples.sums(problem, g).cluster_lse
     s = virtual_logit(lse, samples.weight, problem.virtual_mass, samples.all_reduce, tol=1e-3)
     g[k] = problem.epsilon * s
     return g
@@ -234,3 +197,41 @@ def _duality_gap(problem: Problem, samples: Samples, point: Point) -> float:
         return float((g[:k] @ (mass - required)).abs()) + problem.epsilon * divergence
     sizes = torch.special.xlogy(mass, mass / required.clamp_min(TINY)) - mass + required
     return problem.prior_strength * float(sizes.sum()) + problem.epsilon * divergence
+
+
+def mass_schedule(progress: float, min_mass: float, max_mass: float) -> float:
+    r"""Return the mass to transport at a progress in [0, 1] (Eq. 16).
+
+    .. math:: \lambda_{base} + (\lambda_{max} - \lambda_{base}) \exp(-5 (1 - progress)^2)
+    """
+    return min_mass + (max_mass - min_mass) * math.exp(-5 * (1 - progress) ** 2)
+
+
+class PotLabels(NamedTuple):
+    """Labels of the samples by partial optimal transport (POT)."""
+
+    #: T (n, k), the part of each sample that each cluster gets; rows sum to 1, or less if mass is left behind
+    soft: Tensor
+    hard: Tensor  #: (n,) the cluster that gets the largest part of a sample
+    log_frequency: Tensor  #: (k,) log of the class frequencies of the plan
+
+    def rows(self, index: Tensor) -> "PotLabels":
+        """Return the labels of some samples; the frequencies stay those of all samples."""
+        return self._replace(soft=self.soft[index], hard=self.hard[index])
+
+
+def pot_labels(log_p: Tensor, transport: Transport) -> PotLabels:
+    """Return the labels of a plan.
+
+    Args:
+        log_p: log-probabilities (n, k) that the plan was solved for.
+        transport: the plan.
+
+    Returns:
+        The labels, in the dtype of `log_p`; the frequency of an empty cluster is that of half a sample.
+    """
+    n, dtype = len(log_p), log_p.dtype
+    frequency = transport.column_mass / transport.column_mass.sum()
+    log_frequency = frequency.clamp_min(0.5 / n).log()
+    soft = transport.row_probabilities(log_p)
+    return PotLabels(soft.to(dtype), soft.argmax(1), log_frequency.to(dtype))

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.transport.problems import few, in_threads, numbers, positive, seeds, single_process
 from torch import Tensor
 
-from protocol_mvc.transport.virtual_column import bernoulli_divergence, virtual_logit
+from protocol_mvc.transport.chunks import bernoulli_divergence, virtual_logit
 
 virtual_masses = st.sampled_from([1e-12, 1e-3, 0.3, 0.5, 0.9, 1 - 1e-3, 1 - 1e-12])
 spreads = st.sampled_from([0.0, 0.1, 10.0, 1e3, 1e4, 1e6])
