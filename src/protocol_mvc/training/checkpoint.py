@@ -63,14 +63,21 @@ class Checkpoint(Callback):
     """
 
     def __init__(self, folder: str | os.PathLike[str], fit: Mapping[str, Any]) -> None:
-        """Read the last state, if there is one."""
-        self.folder, self.fit = Path(folder), dict(fit)
-        self.seed = 0
+        self.folder, self.fit, self.seed = Path(folder), dict(fit), 0
         self._state: TrainingState | None = None
         self._saved_at = time.monotonic()
         found = self._read()
         if found is not None:
-            self._accept(*found)
+            meta, state = found
+            wanted = json.loads(json.dumps(self.fit))
+            different = [name for name in {**wanted, **meta.fit} if wanted.get(name) != meta.fit.get(name)]
+            if not different:
+                self.seed, self._state = meta.seed, state
+            elif not meta.finished:
+                raise CheckpointError(
+                    f"{self.folder}: the interrupted fit in this folder had another {different[0]}: resume "
+                    "that fit, choose another folder, or remove this one."
+                )
         require_equal("checkpoints", self._state and self._state[:2])
 
     def seed_or(self, random_state: Seed) -> int:
@@ -110,20 +117,15 @@ class Checkpoint(Callback):
         self._saved_at = time.monotonic()
 
     def _encode(self, state: TrainingState, finished: bool) -> bytes:
-        tensors = dict(state.tensors)
-        if state.start_value is not None:
-            tensors[START_VALUE] = state.start_value.cpu()
-        metadata = _Metadata(
-            format_version=FORMAT_VERSION,
-            fit=self.fit,
-            seed=self.seed,
-            stage=state.stage,
-            epoch=state.epoch,
-            lr_factor=state.lr_factor,
-            finished=finished,
-            history=list(state.history),
+        """Return the content of the file; one of its tensors holds the other fields as JSON."""
+        fields = state._asdict()
+        tensors, start_value = dict(fields.pop("tensors")), fields.pop("start_value")
+        if start_value is not None:
+            tensors[START_VALUE] = start_value.cpu()
+        meta = _Metadata(
+            format_version=FORMAT_VERSION, fit=self.fit, seed=self.seed, finished=finished, **fields
         )
-        text = bytearray(metadata.model_dump_json().encode())
+        text = bytearray(meta.model_dump_json().encode())
         tensors[METADATA] = torch.frombuffer(text, dtype=torch.uint8)
         content = save({name: value.contiguous() for name, value in tensors.items()})
         return content + hashlib.sha256(content).digest()
@@ -132,7 +134,13 @@ class Checkpoint(Callback):
         """Return the stored state; None, with a warning, if the file is damaged."""
         path = self.folder / FILE_NAME
         try:
-            tensors = load(_verified(path))
+            if path.is_symlink() or path.stat().st_size > MAX_BYTES:
+                raise ValueError("it is a link or too large")
+            data = path.read_bytes()
+            content, digest = data[:-DIGEST_SIZE], data[-DIGEST_SIZE:]
+            if hashlib.sha256(content).digest() != digest:
+                raise ValueError("it is truncated or altered")
+            tensors = load(content)
             meta = _Metadata.model_validate_json(bytes(tensors.pop(METADATA).tolist()))
             if meta.format_version != FORMAT_VERSION:
                 raise ValueError(f"its format version is {meta.format_version}, not {FORMAT_VERSION}")
@@ -144,18 +152,6 @@ class Checkpoint(Callback):
             return None
         value = tensors.pop(START_VALUE, None)
         return meta, TrainingState(meta.stage, meta.epoch, value, meta.lr_factor, meta.history, tensors)
-
-    def _accept(self, meta: _Metadata, state: TrainingState) -> None:
-        """Resume from the state if it is of this fit; ignore the state of another, finished fit."""
-        wanted = json.loads(json.dumps(self.fit))
-        different = [name for name in {**wanted, **meta.fit} if wanted.get(name) != meta.fit.get(name)]
-        if not different:
-            self.seed, self._state = meta.seed, state
-        elif not meta.finished:
-            raise CheckpointError(
-                f"{self.folder}: the interrupted fit in this folder had another {different[0]}: resume that "
-                "fit, choose another folder, or remove this one."
-            )
 
 
 def fit_identity(model: Any, data_hash: str) -> dict[str, Any]:
@@ -171,14 +167,3 @@ def fit_identity(model: Any, data_hash: str) -> dict[str, Any]:
         "random_state": int(seed) if isinstance(seed, int | np.integer) else None,
         "data": data_hash,
     }
-
-
-def _verified(path: Path) -> bytes:
-    """Return the content of a file without its sha256, which must match."""
-    if path.is_symlink() or path.stat().st_size > MAX_BYTES:
-        raise ValueError("it is a link or too large")
-    data = path.read_bytes()
-    content, digest = data[:-DIGEST_SIZE], data[-DIGEST_SIZE:]
-    if hashlib.sha256(content).digest() != digest:
-        raise ValueError("it is truncated or altered")
-    return content

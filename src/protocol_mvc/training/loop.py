@@ -3,27 +3,17 @@
 import math
 import time
 import warnings
-from collections.abc import Iterable, Sequence
-from itertools import chain
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import nn
 from torch.optim import Adam
 
-from protocol_mvc.data.batches import Batch, Source
+from protocol_mvc.data.batches import Source
 from protocol_mvc.exceptions import DivergenceError, DivergenceWarning
 from protocol_mvc.training.snapshot import BestWeights, capture, restore
-from protocol_mvc.training.stage import (
-    SKIP,
-    STOP,
-    Callback,
-    EpochRecord,
-    Losses,
-    Signal,
-    Stage,
-    TrainingState,
-)
+from protocol_mvc.training.stage import Callback, EpochRecord, Losses, Signal, Stage, TrainingState
 from protocol_mvc.utils.distributed import all_reduce_mean, data_parallel_step
 
 LR_BACKOFF = 0.1  # factor of the learning rate after a divergence
@@ -70,18 +60,17 @@ def train(
         state = resumed if resumed and index == first else None
         can_restart = any(later.reinitialize for later in stages[index + 1 :])
         diverged = not training.run_stage(index, stage, state, can_restart=can_restart)
-    return training.finish(len(stages))
+    state = training.snapshot(TrainingState(len(stages), 0, None, 1.0, training.history, {}), None)
+    for callback in callbacks:
+        callback.on_train_end(state)
+    return training.history
 
 
 class _Training:
     """A training in progress: what all stages share, and what they did."""
 
     def __init__(
-        self,
-        module: nn.Module,
-        source: Source,
-        generator: torch.Generator,
-        callbacks: Sequence[Callback],
+        self, module: nn.Module, source: Source, generator: torch.Generator, callbacks: Sequence[Callback]
     ) -> None:
         self.module, self.source, self.generator, self.callbacks = module, source, generator, callbacks
         self.history: list[EpochRecord] = []
@@ -95,15 +84,17 @@ class _Training:
         if state is None:
             value = stage.on_start(source, self.generator) if stage.on_start else None
             if isinstance(value, Signal):
-                assert value is SKIP, f"stage {stage.name!r} cannot stop before it starts"
+                assert value is Signal.SKIP, f"stage {stage.name!r} cannot stop before it starts"
                 self.skip(stage.name, stage.n_epochs)
                 return True
             state = TrainingState(index, 0, value, 1.0, self.history, {})
+        if stage.step:
+            stage = stage._replace(step=data_parallel_step(self.module, stage.step))
         converged = True
         try:
             self.run_epochs(stage, source, state)
         except DivergenceError as error:
-            if not (self.best.found or can_restart):
+            if not (self.best.weights or can_restart):
                 raise
             remedy = "another run begins" if can_restart else "the best weights so far are kept"
             warnings.warn(f"{error}; {remedy}", DivergenceWarning, stacklevel=3)
@@ -117,8 +108,6 @@ class _Training:
         adam = self._optimizer(new=stage.optimizer.reset == "stage")
         if state.tensors:
             restore(state.tensors, self.module, adam, self.generator)
-        if stage.step:
-            stage = stage._replace(step=data_parallel_step(self.module, stage.step))
         while state.epoch < stage.n_epochs:
             state = self.snapshot(state, adam)
             for callback in self.callbacks:
@@ -126,7 +115,12 @@ class _Training:
             try:
                 record = self.run_epoch(stage, source, state, adam)
             except DivergenceError as error:
-                state = _with_lower_lr(state, error)
+                lr_factor = state.lr_factor * LR_BACKOFF
+                if lr_factor < 0.99 * MIN_LR_FACTOR:  # 0.99 allows for rounding
+                    raise
+                remedy = f"the epoch is repeated with {lr_factor:g} x the learning rate"
+                warnings.warn(f"{str(error).partition(': ')[0]}: {remedy}", DivergenceWarning, stacklevel=3)
+                state = state._replace(lr_factor=lr_factor)
                 restore(state.tensors, self.module, adam, self.generator)
                 continue
             if isinstance(record, Signal):
@@ -149,11 +143,10 @@ class _Training:
         context: Any = None
         if stage.on_epoch_start:
             context = stage.on_epoch_start(source, self.generator, progress, state.start_value)
-        if context is STOP:
+        if context is Signal.STOP:
             assert stage.monitor is None, f"stage {stage.name!r} cannot stop before its monitor is evaluated"
             return Signal.STOP
-        batches = stage.sampling.batches(source, self.generator)
-        losses = _run_steps(stage, adam, batches, progress, context, len(source))
+        losses = self.run_steps(stage, source, adam, progress, context)
         if stage.monitor and stage.is_evaluated(state.epoch):
             losses[MONITOR] = stage.monitor(source, self.generator)
         seconds = time.perf_counter() - started
@@ -161,6 +154,32 @@ class _Training:
         earlier = (epoch for epoch in self.history if epoch.stage == stage.name)
         _check_divergence(record, next(earlier, record), self.module)
         return record
+
+    def run_steps(
+        self, stage: Stage, source: Source, adam: Adam, progress: float, context: Any
+    ) -> dict[str, float]:
+        """Make the optimizer steps of one epoch and return the mean of every loss term."""
+        assert stage.step is not None, f"stage {stage.name!r} has epochs but no step"
+        full_batch, history = stage.sampling.full_batch, list[Losses]()
+
+        def optimizer_step() -> None:
+            if stage.optimizer.max_grad_norm is not None:
+                nn.utils.clip_grad_norm_(self.module.parameters(), stage.optimizer.max_grad_norm)
+            adam.step()
+
+        for batch in stage.sampling.batches(source, self.generator):
+            losses = stage.step(batch, progress, context)
+            if not (full_batch and history):
+                adam.zero_grad()
+            loss = torch.stack(list(losses.values())).sum()
+            (loss * (len(batch.rows) / len(source)) if full_batch else loss).backward()
+            if not full_batch:
+                optimizer_step()
+            history.append({name: value.detach() for name, value in losses.items()})
+        if full_batch:
+            optimizer_step()
+        mean = torch.stack([torch.stack(list(losses.values())) for losses in history]).mean(0)
+        return dict(zip(history[0], all_reduce_mean(mean).tolist(), strict=True))
 
     def resume(self, stages: Sequence[Stage]) -> TrainingState | None:
         """Restore the state of an earlier process, if a callback has one."""
@@ -180,16 +199,9 @@ class _Training:
             self.skip(stages[state.stage - 1].name, skipped)
         return state
 
-    def finish(self, n_stages: int) -> list[EpochRecord]:
-        """Pass the final state to the callbacks and return the history."""
-        state = self.snapshot(TrainingState(n_stages, 0, None, 1.0, self.history, {}), None)
-        for callback in self.callbacks:
-            callback.on_train_end(state)
-        return self.history
-
     def snapshot(self, state: TrainingState, adam: Adam | None) -> TrainingState:
         """Return the state with copies of all tensors."""
-        tensors = capture(self.module, adam, self.generator, state.tensors) | self.best.state()
+        tensors = capture(self.module, adam, self.generator) | self.best.state()
         return state._replace(tensors=tensors, history=self.history)
 
     def add(self, record: EpochRecord) -> None:
@@ -208,49 +220,6 @@ class _Training:
         if new or self.adam is None:
             self.adam = Adam(self.module.parameters(), fused=True)
         return self.adam
-
-
-def _run_steps(
-    stage: Stage, adam: Adam, batches: Iterable[Batch], progress: float, context: Any, n_samples: int
-) -> dict[str, float]:
-    """Make the optimizer steps of one epoch and return the mean of every loss term."""
-    assert stage.step is not None, f"stage {stage.name!r} has epochs but no step"
-    full_batch, history = stage.sampling.full_batch, list[Losses]()
-    for batch in batches:
-        losses = stage.step(batch, progress, context)
-        if not (full_batch and history):
-            adam.zero_grad()
-        loss = torch.stack(list(losses.values())).sum()
-        (loss * (len(batch.rows) / n_samples) if full_batch else loss).backward()
-        if not full_batch:
-            _optimizer_step(adam, stage.optimizer.max_grad_norm)
-        history.append({name: value.detach() for name, value in losses.items()})
-    if full_batch:
-        _optimizer_step(adam, stage.optimizer.max_grad_norm)
-    mean = torch.stack([torch.stack(list(losses.values())) for losses in history]).mean(0)
-    return dict(zip(history[0], all_reduce_mean(mean).tolist(), strict=True))
-
-
-def _optimizer_step(adam: Adam, max_grad_norm: float | None) -> None:
-    """Clip the gradient and make one step."""
-    if max_grad_norm is not None:
-        parameters = chain.from_iterable(group["params"] for group in adam.param_groups)
-        nn.utils.clip_grad_norm_(parameters, max_grad_norm)
-    adam.step()
-
-
-def _with_lower_lr(state: TrainingState, error: DivergenceError) -> TrainingState:
-    """Return the state with a lower learning rate; raise the error if the rate is at its minimum."""
-    lr_factor = state.lr_factor * LR_BACKOFF
-    if lr_factor < 0.99 * MIN_LR_FACTOR:  # 0.99 allows for rounding
-        raise error
-    cause = str(error).partition(": ")[0]
-    warnings.warn(
-        f"{cause}: the epoch is repeated with {lr_factor:g} x the learning rate",
-        DivergenceWarning,
-        stacklevel=3,
-    )
-    return state._replace(lr_factor=lr_factor)
 
 
 def _check_divergence(record: EpochRecord, first: EpochRecord, module: nn.Module) -> None:

@@ -1,9 +1,11 @@
 """In-memory copies of a training's state, from which it resumes to the same bits."""
 
 import math
+from collections import defaultdict
 
 import torch
-from torch import Tensor, nn
+from torch import nn
+from torch.optim import Optimizer
 
 from protocol_mvc.nn.seeded import Dropout
 from protocol_mvc.training.stage import Tensors
@@ -12,19 +14,13 @@ MODULE, ADAM, DROPOUT, BEST = "module.", "adam.", "dropout.", "best."
 GENERATOR, BEST_VALUE = "generator", "best_value"
 
 
-def capture(
-    module: nn.Module,
-    adam: torch.optim.Optimizer | None,
-    generator: torch.Generator,
-    buffers: Tensors | None = None,
-) -> Tensors:
+def capture(module: nn.Module, adam: Optimizer | None, generator: torch.Generator) -> Tensors:
     """Copy the weights, the moments of the optimizer and the states of all random generators to the CPU.
 
     Args:
         module: module whose weights are copied.
         adam: optimizer, if there is one.
         generator: main random generator; those of the dropout layers are copied too.
-        buffers: an earlier capture that is overwritten, which is faster than new memory.
 
     Returns:
         The copies by name.
@@ -32,19 +28,14 @@ def capture(
     moments = adam.state_dict()["state"] if adam else {}
     tensors = {MODULE + name: value for name, value in module.state_dict().items()}
     tensors |= {f"{ADAM}{i}.{name}": value for i, own in moments.items() for name, value in own.items()}
-    copies = _copies(tensors, buffers or {})
-    dropout = {
-        DROPOUT + name: layer.generator.get_state() for name, layer in _dropouts(module) if layer.generator
-    }
-    return copies | dropout | {GENERATOR: generator.get_state()}
+    for name, layer in module.named_modules():
+        if isinstance(layer, Dropout) and layer.generator:
+            tensors[DROPOUT + name] = layer.generator.get_state()
+    tensors[GENERATOR] = generator.get_state()
+    return _copies(tensors)
 
 
-def restore(
-    tensors: Tensors,
-    module: nn.Module,
-    adam: torch.optim.Optimizer | None,
-    generator: torch.Generator,
-) -> None:
+def restore(tensors: Tensors, module: nn.Module, adam: Optimizer | None, generator: torch.Generator) -> None:
     """Restore what `capture` copied.
 
     Raises:
@@ -53,12 +44,17 @@ def restore(
     try:
         module.load_state_dict(_with_prefix(MODULE, tensors))
         if adam:
+            moments = defaultdict[int, Tensors](dict)
+            for path, value in _with_prefix(ADAM, tensors).items():
+                number, _, name = path.partition(".")
+                moments[int(number)][name] = value.clone()  # Adam changes it in place
             groups = adam.state_dict()["param_groups"]
-            adam.load_state_dict({"state": _moments(tensors), "param_groups": groups})
+            adam.load_state_dict({"state": moments, "param_groups": groups})
         device = next(module.parameters()).device
-        for name, layer in _dropouts(module):
-            state = tensors.get(DROPOUT + name)  # None: the layer has not drawn a number yet
-            layer.generator = None if state is None else torch.Generator(device).set_state(state)
+        for name, layer in module.named_modules():
+            if isinstance(layer, Dropout):
+                state = tensors.get(DROPOUT + name)  # None: the layer has not drawn a number yet
+                layer.generator = None if state is None else torch.Generator(device).set_state(state)
         generator.set_state(tensors[GENERATOR])
     except (RuntimeError, KeyError, TypeError, ValueError) as error:
         reason = " ".join(str(error).split())
@@ -66,27 +62,20 @@ def restore(
 
 
 class BestWeights:
-    """The weights at which a monitored value was lowest."""
+    """The weights at which a monitored value was lowest; none until a finite value was seen."""
 
     def __init__(self) -> None:
-        """Start without weights."""
         self.value = math.inf
         self.weights: Tensors = {}
-
-    @property
-    def found(self) -> bool:
-        """Whether a finite value was seen."""
-        return bool(self.weights)
 
     def update(self, value: float | None, module: nn.Module) -> None:
         """Copy the weights if the value is the lowest so far; None and NaN are ignored."""
         if value is not None and value < self.value:
-            self.value = value
-            self.weights = _copies(module.state_dict(), {})
+            self.value, self.weights = value, _copies(module.state_dict())
 
     def load_into(self, module: nn.Module) -> None:
         """Give the module the best weights, if there are any."""
-        if self.found:
+        if self.weights:
             module.load_state_dict(self.weights)
 
     def state(self) -> Tensors:
@@ -97,31 +86,12 @@ class BestWeights:
     def load_state(self, tensors: Tensors) -> None:
         """Restore what `state` returned."""
         self.weights = _with_prefix(BEST, tensors)
-        self.value = float(tensors[BEST_VALUE]) if self.found else math.inf
+        self.value = float(tensors[BEST_VALUE]) if self.weights else math.inf
 
 
-def _dropouts(module: nn.Module) -> list[tuple[str, Dropout]]:
-    return [(name, layer) for name, layer in module.named_modules() if isinstance(layer, Dropout)]
-
-
-def _copies(tensors: Tensors, buffers: Tensors) -> Tensors:
-    return {name: _copy(value.detach(), buffers.get(name)) for name, value in tensors.items()}
-
-
-def _copy(value: Tensor, buffer: Tensor | None) -> Tensor:
-    if buffer is None or (buffer.shape, buffer.dtype) != (value.shape, value.dtype):
-        return value.to("cpu", copy=True)
-    return buffer.copy_(value)
+def _copies(tensors: Tensors) -> Tensors:
+    return {name: value.detach().to("cpu", copy=True) for name, value in tensors.items()}
 
 
 def _with_prefix(prefix: str, tensors: Tensors) -> Tensors:
     return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
-
-
-def _moments(tensors: Tensors) -> dict[int, Tensors]:
-    """Return copies of the optimizer's state by parameter; Adam changes them in place."""
-    moments: dict[int, Tensors] = {}
-    for path, value in _with_prefix(ADAM, tensors).items():
-        number, _, name = path.partition(".")
-        moments.setdefault(int(number), {})[name] = value.clone()
-    return moments

@@ -154,7 +154,7 @@ class Callback:
         return None
 
     def on_epoch_start(self, state: TrainingState) -> None:
-        """Receive the state before an epoch; its tensors are overwritten after the next epoch."""
+        """Receive the state before an epoch."""
 
     def on_epoch_end(self, record: EpochRecord) -> None:
         """Receive the record of an epoch."""
