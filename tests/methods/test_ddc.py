@@ -12,7 +12,8 @@ from protocol_mvc.evaluation import metrics
 from protocol_mvc.exceptions import DivergenceError, DivergenceWarning
 from protocol_mvc.losses.clustering import ddc
 from protocol_mvc.methods.base import infer_all, sum_of
-from protocol_mvc.methods.ddc import DdcConfig, DeepDdcConfig
+from protocol_mvc.methods.ddc import HEAD_DIM, DdcConfig, DeepDdcConfig, FusionNetwork
+from protocol_mvc.nn.seeded import build
 from protocol_mvc.training import loop
 from protocol_mvc.training.stage import Callback, EpochRecord
 
@@ -28,6 +29,32 @@ def test_the_published_values():
     assert (c.eval_interval, c.monitor, c.n_init) == (4, "ddc1", 1)
     c = DeepDdcConfig()
     assert (c.hidden_dims, c.batch_norm, c.max_grad_norm, c.monitor) == ((1024,) * 4, True, 10, "total")
+
+
+def fusion_network(batch_norm: bool) -> FusionNetwork:
+    config = DdcConfig(hidden_dims=(8, 8), latent_dim=6, batch_norm=batch_norm)
+    return build(lambda: FusionNetwork(config, [5, 4], 3), seeded())
+
+
+@pytest.mark.parametrize("batch_norm", [True, False])
+def test_the_fusion_network_clusters_the_mean_code(batch_norm: bool):
+    module = fusion_network(batch_norm).double().eval()
+    found = module([torch.randn(6, dim, dtype=torch.float64, generator=seeded()) for dim in (5, 4)])
+    z = found.views.z
+    assert [x.shape for x in z] == [(6, 6), (6, 6)]
+    assert found.hidden.shape == (6, HEAD_DIM)
+    fused = (z[0] + z[1]) / 2  # the weights are equal at first
+    torch.testing.assert_close(module.output(module.head(fused)), found.logits)
+    assert all(bool((x >= 0).all()) is not batch_norm for x in z)  # ReLU follows the layers without norm
+    for code, feature in zip(z, found.views.h, strict=True):
+        torch.testing.assert_close(feature, code / code.norm(dim=1, keepdim=True))
+
+
+@pytest.mark.parametrize(("batch_norm", "linear"), [(True, "Linear"), (False, "HeLinear")])
+def test_the_head_of_the_fusion_network(batch_norm: bool, linear: str):
+    module = fusion_network(batch_norm)
+    kinds = [type(part).__name__ for part in [*module.head, module.output]]
+    assert kinds == [linear, "ReLU", "BatchNorm", linear]
 
 
 @every

@@ -6,7 +6,7 @@ from tests.examples import blobs, seeded, source
 from tests.methods.small import made
 
 from protocol_mvc.losses.contrastive import paired_contrast
-from protocol_mvc.nn.heads import log_assignment
+from protocol_mvc.nn.layers import log_assignment
 
 DATA = source(blobs(dims=(5, 4, 3))[0], batch_size=30)
 DIMS = [5, 4, 3]

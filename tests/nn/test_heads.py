@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from protocol_mvc.nn.heads import EMPTY_CENTER, CosineClassifier, cluster_means, log_assignment
+from protocol_mvc.nn.layers import EMPTY_CENTER, CosineClassifier, cluster_means, log_assignment
 from protocol_mvc.nn.seeded import build
 
 seeds = st.integers(0, 2**32)

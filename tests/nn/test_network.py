@@ -10,10 +10,7 @@ from tests.examples import seeded
 from torch import Tensor
 
 from protocol_mvc.nn.network import (
-    HEAD_DIM,
-    FusionNetwork,
     MultiViewNetwork,
-    SharedHeadsNetwork,
     ViewOutputs,
     present_rows,
     view_consensus_pairs,
@@ -189,42 +186,3 @@ def test_neither_building_nor_training_moves_the_global_generator():
     net = network(dropout=0.5)
     net.fuse(net(data())[0].z).logits.sum().backward()
     assert torch.equal(torch.get_rng_state(), before)
-
-
-@pytest.mark.parametrize("head_hidden_dims", [(), (5,)], ids=["one layer", "two layers"])
-@pytest.mark.parametrize("normalize", [True, False])
-def test_shared_heads_are_applied_to_every_view(normalize, head_hidden_dims):
-    sizes: dict[str, Any] = {
-        "hidden_dims": (7,),
-        "latent_dim": 6,
-        "feature_dim": 3,
-        "head_hidden_dims": head_hidden_dims,
-    }
-    net = build(lambda: SharedHeadsNetwork(DIMS, K, **sizes, normalize=normalize), seeded())
-    outputs, x_hat = net.double()(data())
-    assert [x.shape for x in x_hat] == [(N, d) for d in DIMS]
-    for z, h, logits in zip(*outputs, strict=True):
-        torch.testing.assert_close(logits, net.classifier(z))
-        assert h.shape == (N, 3)
-        assert torch.allclose(h.norm(dim=1), torch.ones(N).double()) == normalize
-
-
-@pytest.mark.parametrize("batch_norm", [True, False])
-def test_the_fusion_network_clusters_the_mean_code(batch_norm: bool):
-    module = build(lambda: FusionNetwork([5, 4], 3, (8, 8), 6, batch_norm=batch_norm), seeded()).double()
-    found = module.eval()(data(dims=[5, 4]))
-    z = found.views.z
-    assert [x.shape for x in z] == [(N, 6), (N, 6)]
-    assert found.hidden.shape == (N, HEAD_DIM)
-    fused = (z[0] + z[1]) / 2  # the weights are equal at first
-    torch.testing.assert_close(module.output(module.head(fused)), found.logits)
-    assert all(bool((x >= 0).all()) is not batch_norm for x in z)  # ReLU follows the layers without norm
-    for code, feature in zip(z, found.views.h, strict=True):
-        torch.testing.assert_close(feature, code / code.norm(dim=1, keepdim=True))
-
-
-@pytest.mark.parametrize(("batch_norm", "linear"), [(True, "Linear"), (False, "HeLinear")])
-def test_the_head_of_the_fusion_network(batch_norm: bool, linear: str):
-    module = FusionNetwork([5, 4], 3, (8, 8), 6, batch_norm=batch_norm)
-    kinds = [type(part).__name__ for part in [*module.head, module.output]]
-    assert kinds == [linear, "ReLU", "BatchNorm", linear]

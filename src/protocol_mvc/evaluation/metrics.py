@@ -21,7 +21,6 @@ from sklearn.metrics import (
 from sklearn.metrics.cluster import contingency_matrix
 
 Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 
 class GroupRecall(NamedTuple):
@@ -181,7 +180,7 @@ def balanced_ari(labels_true: ArrayLike, labels_pred: ArrayLike) -> float:
     if table.size == 1:
         return 1.0
     p = table / table.sum(axis=1, keepdims=True) / len(table)
-    both, in_class, in_cluster = _squares(p), _squares(p.sum(axis=1)), _squares(p.sum(axis=0))
+    both, in_class, in_cluster = (float(np.sum(x**2)) for x in (p, p.sum(axis=1), p.sum(axis=0)))
     chance = in_class * in_cluster
     return (both - chance) / ((in_class + in_cluster) / 2 - chance)
 
@@ -212,7 +211,3 @@ def _codes(labels_true: ArrayLike, labels_pred: ArrayLike) -> tuple[Ints, Ints]:
         )
     first, second = (np.unique(values, return_inverse=True)[1] for values in (labels_true, labels_pred))
     return first.astype(np.int64), second.astype(np.int64)
-
-
-def _squares(values: Floats) -> float:
-    return float(np.sum(values**2))

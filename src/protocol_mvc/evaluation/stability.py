@@ -59,7 +59,13 @@ def stability(
     rng = np.random.default_rng(random_state)
     refits = [_refit(model, views, subsample, rng) for _ in range(n_resamples)]
     cluster_jaccard, sample_agreement = resampling_overlap(model.labels_, refits, model.n_clusters)
-    messages = _messages(model.cluster_sizes_, cluster_jaccard)
+    messages, sizes = tiny_cluster_messages(model.cluster_sizes_), model.cluster_sizes_
+    unstable = np.flatnonzero((cluster_jaccard < DISSOLVED_JACCARD) & (sizes >= MIN_CLUSTER_SIZE))
+    if len(unstable):
+        messages.append(
+            f"Clusters {unstable.tolist()} are unstable (mean Jaccard index with refits below "
+            f"{DISSOLVED_JACCARD}): try another n_clusters."
+        )
     warn_unreliable(messages)
     return Stability(cluster_jaccard, sample_agreement, messages)
 
@@ -96,15 +102,3 @@ def _refit(model: MultiViewClusterer, views: Any, subsample: float, rng: np.rand
         warnings.simplefilter("ignore", UnreliableClusterWarning)  # only the model itself is assessed
         labels: Labels = other.fit(views[rows]).predict(views)
     return labels
-
-
-def _messages(sizes: npt.NDArray[np.integer], cluster_jaccard: Floats) -> list[str]:
-    """Return warnings about tiny clusters and about unstable clusters."""
-    messages = tiny_cluster_messages(sizes)
-    unstable = np.flatnonzero((cluster_jaccard < DISSOLVED_JACCARD) & (sizes >= MIN_CLUSTER_SIZE))
-    if len(unstable):
-        messages.append(
-            f"Clusters {unstable.tolist()} are unstable (mean Jaccard index with refits below "
-            f"{DISSOLVED_JACCARD}): try another n_clusters."
-        )
-    return messages

@@ -37,7 +37,11 @@ def projected_ascent(
         bounds: smallest and largest allowed value of each view, or None.
         generator: source of the random start, on the CPU.
     """
-    limits = [_limits(x, eps, bound) for x, bound in zip(views, bounds, strict=True)]
+    limits = []  # largest change, and smallest and largest value, of each entry
+    for x, bound in zip(views, bounds, strict=True):
+        radius = eps * (torch.ones_like(x[:1]) if bound else x.std(0, correction=0, keepdim=True))
+        low, high = x - radius, x + radius
+        limits.append((radius, low.clamp(*bound), high.clamp(*bound)) if bound else (radius, low, high))
 
     def move(start: Sequence[Tensor], change: list[Tensor]) -> list[Tensor]:
         parts = zip(start, change, limits, strict=True)
@@ -49,13 +53,6 @@ def projected_ascent(
         gradients = torch.autograd.grad(loss(leaves), leaves)
         moved = move(leaves, [step_size * gradient.sign() for gradient in gradients])
     return moved
-
-
-def _limits(x: Tensor, eps: float, bounds: Bounds | None) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the largest change, and the smallest and largest value, of each entry."""
-    radius = eps * (torch.ones_like(x[:1]) if bounds else x.std(0, correction=0, keepdim=True))
-    low, high = x - radius, x + radius
-    return (radius, low.clamp(*bounds), high.clamp(*bounds)) if bounds else (radius, low, high)
 
 
 def smoothed_divergence(p: Tensor, q: Tensor) -> Tensor:

@@ -8,9 +8,9 @@ from torch import nn
 from protocol_mvc.data.batches import Batch
 from protocol_mvc.losses.contrastive import mutual_contrast
 from protocol_mvc.methods.base import reconstruction
-from protocol_mvc.methods.ddc import DdcMethod, DeepDdcConfig
+from protocol_mvc.methods.ddc import ClusterOutputs, DdcMethod, DeepDdcConfig
 from protocol_mvc.nn.layers import batch_norm_mlp
-from protocol_mvc.nn.network import ClusterOutputs, ViewOutputs
+from protocol_mvc.nn.network import ViewOutputs
 from protocol_mvc.training.stage import Losses, Optimizer, Stage
 from protocol_mvc.utils.config import NonNegativeFloat, NonNegativeInt, PositiveFloat
 

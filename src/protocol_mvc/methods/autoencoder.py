@@ -1,11 +1,13 @@
 """Shared parts of the methods with one autoencoder per view: MFLVC, GCFAggMVC, SEM, CSOT and DSIMVC."""
 
+from collections.abc import Sequence
 from functools import partial
 from itertools import combinations
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from protocol_mvc.data.batches import Batch, Source
 from protocol_mvc.losses.clustering import kl_to_uniform
@@ -19,8 +21,8 @@ from protocol_mvc.methods.base import (
     reconstruction,
     sum_of,
 )
-from protocol_mvc.nn.heads import cluster_means, log_assignment
-from protocol_mvc.nn.network import MultiViewAutoencoder, SharedHeadsNetwork
+from protocol_mvc.nn.layers import cluster_means, log_assignment, mlp
+from protocol_mvc.nn.network import MultiViewAutoencoder, ViewOutputs
 from protocol_mvc.partition.candidates import Features, Labels, kmeans
 from protocol_mvc.training.stage import Losses, Optimizer, Stage
 from protocol_mvc.utils.config import Config, NonNegativeInt, PositiveFloat, PositiveInt
@@ -38,6 +40,37 @@ class AutoencoderConfig(Config):
     n_epochs_reconstruct: NonNegativeInt = 200  #: epochs of reconstruction
     lr: PositiveFloat = 3e-4  #: learning rate
     kmeans_n_init: PositiveInt = 100  #: initializations of every k-means
+
+
+class SharedHeadsNetwork(MultiViewAutoencoder):
+    """Autoencoders with one projection head and one classifier on z^v, both shared by all views.
+
+    Args:
+        config: hyper-parameters.
+        dims: number of features of each view.
+        n_clusters: outputs of the classifier.
+        head_hidden_dims: widths of hidden layers in both heads.
+        normalize: whether the rows of h^v have unit norm.
+    """
+
+    def __init__(
+        self,
+        config: AutoencoderConfig,
+        dims: list[int],
+        n_clusters: int,
+        *,
+        head_hidden_dims: Sequence[int] = (),
+        normalize: bool = True,
+    ) -> None:
+        super().__init__(dims, config.hidden_dims, config.latent_dim)
+        self.project = mlp([config.latent_dim, *head_hidden_dims, config.feature_dim])
+        self.classifier = mlp([config.latent_dim, *head_hidden_dims, n_clusters])
+        self.normalize = normalize
+
+    def view_outputs(self, z: list[Tensor]) -> ViewOutputs:
+        """Return projections and logits of each view."""
+        h = [functional.normalize(self.project(x)) if self.normalize else self.project(x) for x in z]
+        return ViewOutputs(z, h, [self.classifier(x) for x in z])
 
 
 class AutoencoderMethod(DeepMethod):
@@ -64,7 +97,7 @@ class LabelMethod(AutoencoderMethod):
 
     def __init__(self, config: Any, dims: list[int], n_clusters: int, **heads: Any) -> None:
         super().__init__(config, dims, n_clusters)
-        self.network = shared_heads_network(config, dims, n_clusters, **heads)
+        self.network = SharedHeadsNetwork(config, dims, n_clusters, **heads)
 
     def infer(self, batch: Batch) -> Inferred:
         """Return the features of all views, and the mean prediction of the views that a sample has."""
@@ -104,20 +137,6 @@ class KMeansMethod(AutoencoderMethod):
         labels = torch.from_numpy(self.kmeans(x.numpy(), generator))
         self.centers.copy_(cluster_means(x, labels, self.n_clusters))
         super().read_out(source, generator)
-
-
-def shared_heads_network(
-    config: AutoencoderConfig, dims: list[int], n_clusters: int, **heads: Any
-) -> SharedHeadsNetwork:
-    """Return the network of a config; `heads` are options of `SharedHeadsNetwork`."""
-    return SharedHeadsNetwork(
-        dims,
-        n_clusters,
-        hidden_dims=config.hidden_dims,
-        latent_dim=config.latent_dim,
-        feature_dim=config.feature_dim,
-        **heads,
-    )
 
 
 def label_agreement(

@@ -4,8 +4,7 @@ import torch
 from torch import Tensor
 
 from protocol_mvc.losses.contrastive import selective_contrast
-from protocol_mvc.methods.ddc import DEEP, ContrastiveDdcMethod, DdcConfig
-from protocol_mvc.nn.network import ClusterOutputs
+from protocol_mvc.methods.ddc import DEEP, ClusterOutputs, ContrastiveDdcMethod, DdcConfig
 from protocol_mvc.utils.config import NonNegativeFloat, PositiveFloat
 
 

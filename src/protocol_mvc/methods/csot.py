@@ -10,7 +10,7 @@ from protocol_mvc.data.batches import Batch, Source
 from protocol_mvc.losses.contrastive import paired_contrast
 from protocol_mvc.methods.autoencoder import AutoencoderConfig, LabelMethod, label_agreement
 from protocol_mvc.methods.base import log_mean, map_batches, reconstruction, sum_of
-from protocol_mvc.nn.heads import cluster_means
+from protocol_mvc.nn.layers import cluster_means
 from protocol_mvc.partition.consensus import relabel_to_match
 from protocol_mvc.training.stage import Losses, Optimizer, Stage
 from protocol_mvc.transport import solve

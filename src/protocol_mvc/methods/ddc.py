@@ -1,19 +1,24 @@
 """Shared parts of the methods that fuse views and cluster by DDC: SiMVC, CoMVC, AECoDDC and AR-DMVC."""
 
 from functools import partial
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.nn import functional
 
 from protocol_mvc.data.batches import Batch, Source
 from protocol_mvc.losses.clustering import REL_SIGMA, ddc
 from protocol_mvc.losses.contrastive import mutual_contrast
 from protocol_mvc.methods.base import DeepMethod, Inferred, sum_of
-from protocol_mvc.nn.network import ClusterOutputs, FusionNetwork
+from protocol_mvc.nn.fusion import WeightedMean
+from protocol_mvc.nn.layers import BatchNorm, HeLinear, batch_norm_mlp, he_relu_mlp
+from protocol_mvc.nn.network import ViewOutputs
 from protocol_mvc.nn.seeded import build, evaluating
 from protocol_mvc.training.stage import Losses, Optimizer, Stage
 from protocol_mvc.utils.config import Config, NonNegativeInt, PositiveFloat, PositiveInt
+
+HEAD_DIM = 100  # width of the hidden layer of the clustering head
 
 
 class DdcConfig(Config):
@@ -45,6 +50,40 @@ class DeepDdcConfig(DdcConfig):
 DEEP: dict[str, Any] = dict(DeepDdcConfig())
 
 
+class ClusterOutputs(NamedTuple):
+    """Outputs of `FusionNetwork`; in training, batch normalization makes them depend on the batch."""
+
+    views: ViewOutputs  #: h are the codes z with rows of unit norm; there are no logits of a view
+    hidden: Tensor  #: hidden features (n, HEAD_DIM) of the fused views
+    logits: Tensor  #: logits of the clusters (n, k)
+
+
+class FusionNetwork(nn.Module):
+    """Encoders, the weighted mean z of their codes, and a clustering head on z.
+
+    The hidden features of the head are batch_norm(ReLU(linear(z))); the logits are linear in them.
+    """
+
+    def __init__(self, config: DdcConfig, dims: list[int], n_clusters: int) -> None:
+        super().__init__()
+        encoder, linear = (batch_norm_mlp, nn.Linear) if config.batch_norm else (he_relu_mlp, HeLinear)
+        self.encoders = nn.ModuleList(encoder([dim, *config.hidden_dims, config.latent_dim]) for dim in dims)
+        self.fusion = WeightedMean(len(dims))
+        self.head = nn.Sequential(linear(config.latent_dim, HEAD_DIM), nn.ReLU(), BatchNorm(HEAD_DIM))
+        self.output = linear(HEAD_DIM, n_clusters)
+
+    def encode(self, views: list[Tensor]) -> ViewOutputs:
+        """Return the codes of each view (n, D_v)."""
+        z = [f(x) for f, x in zip(self.encoders, views, strict=True)]
+        return ViewOutputs(z, [functional.normalize(x) for x in z], [])
+
+    def forward(self, views: list[Tensor]) -> ClusterOutputs:
+        """Return the codes of each view, and hidden features and logits of their weighted mean."""
+        outputs = self.encode(views)
+        hidden = self.head(self.fusion(outputs.z))
+        return ClusterOutputs(outputs, hidden, self.output(hidden))
+
+
 class DdcMethod(DeepMethod):
     """Encoders, weighted mean, clustering head; a subclass may add losses and stages."""
 
@@ -53,14 +92,15 @@ class DdcMethod(DeepMethod):
     def __init__(self, config: DdcConfig, dims: list[int], n_clusters: int) -> None:
         super().__init__(config, dims, n_clusters)
         self.dims = dims
-        self.network = FusionNetwork(
-            dims, n_clusters, config.hidden_dims, config.latent_dim, batch_norm=config.batch_norm
-        )
+        self.network = FusionNetwork(config, dims, n_clusters)
 
     def stages(self) -> list[Stage]:
         """Return the stages of all runs; the loop keeps the weights with the best monitor."""
-        runs = [self.run()] + [self._restarted_run(number) for number in range(2, self.config.n_init + 1)]
-        return [*(stage for run in runs for stage in run), self.last_stage()]
+        stages = self.run()
+        for number in range(2, self.config.n_init + 1):
+            first, *others = (stage._replace(name=f"{stage.name} {number}") for stage in self.run())
+            stages += [first._replace(on_start=self.reinitialize, reinitialize=True), *others]
+        return [*stages, self.last_stage()]
 
     def run(self) -> list[Stage]:
         """Return the stages of one run; the context of every step is the random generator."""
@@ -69,10 +109,6 @@ class DdcMethod(DeepMethod):
         context = lambda source, generator, progress, start_value: generator
         stage = Stage("cluster", c.n_epochs, self.step, adam, on_epoch_start=context)
         return [stage._replace(monitor=self.evaluate, eval_interval=c.eval_interval)]
-
-    def _restarted_run(self, number: int) -> list[Stage]:
-        first, *others = (stage._replace(name=f"{stage.name} {number}") for stage in self.run())
-        return [first._replace(on_start=self.reinitialize, reinitialize=True), *others]
 
     def reinitialize(self, source: Source, generator: torch.Generator) -> None:
         """Draw new weights."""

@@ -14,8 +14,8 @@ from protocol_mvc.losses.contrastive import spectral_contrast
 from protocol_mvc.methods.autoencoder import (
     AutoencoderConfig,
     LabelMethod,
+    SharedHeadsNetwork,
     label_agreement,
-    shared_heads_network,
 )
 from protocol_mvc.methods.base import map_batches, reconstruction, sum_of
 from protocol_mvc.nn.layers import mlp
@@ -52,7 +52,7 @@ class Dsimvc(LabelMethod):
     def __init__(self, config: DsimvcConfig, dims: list[int], n_clusters: int) -> None:
         hidden = (config.latent_dim,)
         super().__init__(config, dims, n_clusters, head_hidden_dims=hidden, normalize=False)
-        self.imputer = shared_heads_network(config, dims, n_clusters, head_hidden_dims=hidden)
+        self.imputer = SharedHeadsNetwork(config, dims, n_clusters, head_hidden_dims=hidden)
         self.weight_net = nn.Sequential(mlp([n_clusters, config.weight_net_dim, 1]), nn.Sigmoid())
 
     def forward(self, views: list[Tensor]) -> ViewOutputs:
@@ -174,17 +174,13 @@ def nearest_donors(features: list[Tensor], mask: Tensor, n_neighbors: int) -> Te
             rows = (~mask[:, missing] & mask[:, present]).nonzero()[:, 0]
             if len(candidates) == 0 or len(rows) == 0:
                 continue
-            found = candidates[_most_similar(features[present], rows, candidates, n_neighbors)]
+            x, count = features[present], min(n_neighbors, len(candidates))
+            nearest = [(x[part] @ x[candidates].T).topk(count, dim=1).indices for part in rows.split(CHUNK)]
+            found = candidates[torch.cat(nearest)]
             first = rank[rows, present] == 0
             donors[rows[first], missing, : found.shape[1]] = found[first]
             donors[rows[~first], missing, n_neighbors - 1 + rank[rows[~first], present]] = found[~first, 0]
     return donors
-
-
-def _most_similar(x: Tensor, rows: Tensor, candidates: Tensor, count: int) -> Tensor:
-    """Return positions among the candidates (len(rows), at most count), the most similar first."""
-    chunks = (x[part] @ x[candidates].T for part in rows.split(CHUNK))
-    return torch.cat([similarity.topk(min(count, len(candidates)), dim=1).indices for similarity in chunks])
 
 
 def impute_from_donors(source: Source, batch: Batch, donors: Tensor) -> Batch:

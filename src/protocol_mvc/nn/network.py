@@ -1,4 +1,4 @@
-"""Networks of the methods: every view is encoded once, and the heads and the consensus use its code.
+"""Networks with autoencoders: every view is encoded once, and the heads and the consensus use its code.
 
 Letters as in the paper: Z latent code, S structure-aware features, H projection, U consensus, G attention.
 """
@@ -10,11 +10,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from protocol_mvc.nn.fusion import Consensus, SampleAttention, WeightedMean
-from protocol_mvc.nn.heads import CosineClassifier
-from protocol_mvc.nn.layers import Autoencoder, BatchNorm, HeLinear, batch_norm_mlp, he_relu_mlp, mlp
-
-HEAD_DIM = 100  # width of the hidden layer of DDC's clustering head
+from protocol_mvc.nn.fusion import Consensus, SampleAttention
+from protocol_mvc.nn.layers import Autoencoder, CosineClassifier
 
 
 class ViewOutputs(NamedTuple):
@@ -46,14 +43,6 @@ class ViewConsensusPair(NamedTuple):
     g: Tensor
     logits: Tensor
     consensus_logits: Tensor
-
-
-class ClusterOutputs(NamedTuple):
-    """Outputs of `FusionNetwork`; in training, batch normalization makes them depend on the batch."""
-
-    views: ViewOutputs  #: h are the codes z with rows of unit norm; there are no logits of a view
-    hidden: Tensor  #: hidden features (n, HEAD_DIM) of the fused views
-    logits: Tensor  #: logits of the clusters (n, k)
 
 
 def present_rows(present: Tensor | None, n_views: int) -> Iterator[tuple[int, Tensor | slice]]:
@@ -111,41 +100,6 @@ class MultiViewAutoencoder(nn.Module):
     def view_outputs(self, z: list[Tensor]) -> ViewOutputs:
         """Return projections and logits of each view from its latent codes (n, latent_dim)."""
         raise NotImplementedError
-
-
-class SharedHeadsNetwork(MultiViewAutoencoder):
-    """Autoencoders with one projection head and one classifier on Z^v, both shared by all views.
-
-    Args:
-        dims: number of features of each view.
-        n_clusters: outputs of the classifier.
-        hidden_dims: widths of the encoder layers between input and latent code.
-        latent_dim: dimension of Z^v.
-        feature_dim: dimension of H^v.
-        head_hidden_dims: widths of hidden layers in both heads.
-        normalize: whether the rows of H^v have unit norm.
-    """
-
-    def __init__(
-        self,
-        dims: list[int],
-        n_clusters: int,
-        *,
-        hidden_dims: Sequence[int],
-        latent_dim: int,
-        feature_dim: int,
-        head_hidden_dims: Sequence[int] = (),
-        normalize: bool = True,
-    ) -> None:
-        super().__init__(dims, hidden_dims, latent_dim)
-        self.project = mlp([latent_dim, *head_hidden_dims, feature_dim])
-        self.classifier = mlp([latent_dim, *head_hidden_dims, n_clusters])
-        self.normalize = normalize
-
-    def view_outputs(self, z: list[Tensor]) -> ViewOutputs:
-        """Return projections and logits of each view."""
-        h = [functional.normalize(self.project(x)) if self.normalize else self.project(x) for x in z]
-        return ViewOutputs(z, h, [self.classifier(x) for x in z])
 
 
 class MultiViewNetwork(MultiViewAutoencoder):
@@ -209,45 +163,3 @@ class MultiViewNetwork(MultiViewAutoencoder):
         consensus = self.consensus(s, present)
         u = functional.normalize(self.project_consensus(consensus))
         return ConsensusOutputs(g, s, u, self.classifier(consensus if self.classify_latent else u))
-
-
-class FusionNetwork(nn.Module):
-    """Network of SiMVC and its successors: encoders, their weighted mean z, and a clustering head on z.
-
-    The hidden features of the head are batch_norm(ReLU(linear(z))); the logits are linear in them.
-
-    Args:
-        dims: number of features of each view.
-        n_clusters: outputs of the head.
-        hidden_dims: widths of the encoder layers between input and code.
-        latent_dim: dimension of the codes.
-        batch_norm: whether the encoders have batch normalization and a linear output; otherwise all layers
-            have He's initialization, and ReLU follows every layer of the encoders.
-    """
-
-    def __init__(
-        self,
-        dims: Sequence[int],
-        n_clusters: int,
-        hidden_dims: Sequence[int],
-        latent_dim: int,
-        *,
-        batch_norm: bool,
-    ) -> None:
-        super().__init__()
-        encoder, linear = (batch_norm_mlp, nn.Linear) if batch_norm else (he_relu_mlp, HeLinear)
-        self.encoders = nn.ModuleList(encoder([dim, *hidden_dims, latent_dim]) for dim in dims)
-        self.fusion = WeightedMean(len(dims))
-        self.head = nn.Sequential(linear(latent_dim, HEAD_DIM), nn.ReLU(), BatchNorm(HEAD_DIM))
-        self.output = linear(HEAD_DIM, n_clusters)
-
-    def encode(self, views: list[Tensor]) -> ViewOutputs:
-        """Return the codes of each view (n, D_v)."""
-        z = [f(x) for f, x in zip(self.encoders, views, strict=True)]
-        return ViewOutputs(z, [functional.normalize(x) for x in z], [])
-
-    def forward(self, views: list[Tensor]) -> ClusterOutputs:
-        """Return the codes of each view, and hidden features and logits of their weighted mean."""
-        outputs = self.encode(views)
-        hidden = self.head(self.fusion(outputs.z))
-        return ClusterOutputs(outputs, hidden, self.output(hidden))

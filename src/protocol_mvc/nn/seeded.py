@@ -24,25 +24,20 @@ def build(make: Callable[[], M], generator: torch.Generator) -> M:
     with torch.device("meta"):
         module = make()
     module.to_empty(device="cpu")
-    for part in module.modules():
-        _initialize(part, generator)
-    return module
-
-
-def _initialize(part: nn.Module, generator: torch.Generator) -> None:
-    """Fill the tensors that a module itself owns; linear layers get the distributions of torch."""
-    for tensor in [*part.parameters(recurse=False), *part.buffers(recurse=False)]:
+    for tensor in [*module.parameters(), *module.buffers()]:
         nn.init.zeros_(tensor)
-    if isinstance(part, Seeded):
-        part.draw(generator)
-    elif isinstance(part, nn.LayerNorm):
-        nn.init.ones_(part.weight)
-    elif isinstance(part, nn.BatchNorm1d):
-        part.reset_parameters()
-    elif isinstance(part, nn.Linear):
-        bound = 1 / math.sqrt(part.in_features)
-        nn.init.uniform_(part.weight, -bound, bound, generator=generator)
-        nn.init.uniform_(part.bias, -bound, bound, generator=generator)
+    for part in module.modules():
+        if isinstance(part, Seeded):
+            part.draw(generator)
+        elif isinstance(part, nn.LayerNorm):
+            nn.init.ones_(part.weight)
+        elif isinstance(part, nn.BatchNorm1d):
+            part.reset_parameters()
+        elif isinstance(part, nn.Linear):  # the distributions of torch
+            bound = 1 / math.sqrt(part.in_features)
+            nn.init.uniform_(part.weight, -bound, bound, generator=generator)
+            nn.init.uniform_(part.bias, -bound, bound, generator=generator)
+    return module
 
 
 @contextmanager
@@ -88,11 +83,7 @@ class Dropout(Seeded):
             return x
         if self.generator is None:
             self.generator = torch.Generator(x.device).manual_seed(self.seed)
-        return x * self._noise(x)
-
-    def _noise(self, x: Tensor) -> Tensor:
-        """Return zeros and 1 / (1 - p), of mean one, from 16 random bits per entry."""
-        words = torch.empty(-(-x.numel() // 4), dtype=torch.int64, device=x.device)
+        words = torch.empty(-(-x.numel() // 4), dtype=torch.int64, device=x.device)  # 16 bits per entry
         bits = words.random_(-(2**63), None, generator=self.generator).view(torch.int16)[: x.numel()]
         dropped = round(2**16 * self.probability)
-        return (bits.view_as(x) >= dropped - 2**15) * (2**16 / (2**16 - dropped))
+        return x * ((bits.view_as(x) >= dropped - 2**15) * (2**16 / (2**16 - dropped)))

@@ -34,7 +34,7 @@ from protocol_mvc.methods.protocol.pseudo_labels import (
     PseudoLabels,
     transport,
 )
-from protocol_mvc.nn.heads import cluster_means, log_assignment
+from protocol_mvc.nn.layers import cluster_means, log_assignment
 from protocol_mvc.nn.network import MultiViewNetwork
 from protocol_mvc.partition.candidates import kmeans, principal_components
 from protocol_mvc.partition.view_matching import group_information, shared_information
