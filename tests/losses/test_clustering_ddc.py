@@ -11,13 +11,7 @@ from torch import Tensor
 from torch.autograd import gradcheck
 from torch.nn import functional
 
-from protocol_mvc.losses.clustering import (
-    cauchy_schwarz,
-    corner_similarity,
-    ddc,
-    gaussian_kernel,
-    orthogonality,
-)
+from protocol_mvc.losses.clustering import cauchy_schwarz, ddc, gaussian_kernel
 
 seeds = st.integers(0, 2**32)
 
@@ -82,12 +76,12 @@ def test_an_empty_cluster_has_finite_gradients():
 def test_orthogonality_of_hard_labels_is_least_for_clusters_of_one_size(sizes: tuple[int, ...]):
     n = sum(sizes)
     proba = one_hot([k for k, size in enumerate(sizes) for _ in range(size)], len(sizes))
-    assert orthogonality(proba).item() == pytest.approx(sum(s * (s - 1) for s in sizes) / (n * (n - 1)))
+    assert ddc(proba, proba)["ddc2"].item() == pytest.approx(sum(s * (s - 1) for s in sizes) / (n * (n - 1)))
 
 
 def test_a_batch_of_one_sample_is_finite():
-    assert orthogonality(torch.tensor([[0.3, 0.7]])).item() == pytest.approx(0, abs=1e-7)
     found = ddc(torch.ones(1, 4), torch.tensor([[0.3, 0.7]]))
+    assert found["ddc2"].item() == pytest.approx(0, abs=1e-7)
     assert all(value.isfinite() for value in found.values())
 
 
@@ -119,9 +113,10 @@ def test_no_samples_are_more_alike_than_equal_ones(seed: int):
     assert (gaussian_kernel(x) <= 1).all()
 
 
-def test_corner_similarity_by_hand():
-    m = corner_similarity(torch.tensor([[1.0, 0.0], [0.5, 0.5]]))
-    torch.testing.assert_close(m, torch.tensor([[1.0, math.exp(-2)], [math.exp(-0.5)] * 2]))
+def test_similarity_to_the_corners_by_hand():
+    p = torch.tensor([[1.0, 0.0], [0.5, 0.5]])
+    m = torch.tensor([[1.0, math.exp(-2)], [math.exp(-0.5)] * 2])
+    torch.testing.assert_close(ddc(p, p)["ddc3"], cauchy_schwarz(m, gaussian_kernel(p)))
 
 
 def test_gradients():
@@ -129,7 +124,7 @@ def test_gradients():
     inputs = (hidden[:, :2].clone().requires_grad_(), proba.clone().requires_grad_())
     kernel = gaussian_kernel(inputs[0].detach())
     assert gradcheck(lambda p: cauchy_schwarz(p, kernel), inputs[1:])
-    assert gradcheck(orthogonality, inputs[1:])
+    assert gradcheck(lambda p: ddc(hidden, p)["ddc2"], inputs[1:])
     assert gradcheck(lambda p: ddc(hidden, p)["ddc3"], inputs[1:])
     assert gradcheck(lambda k: cauchy_schwarz(proba, k), (kernel.requires_grad_(),))
 

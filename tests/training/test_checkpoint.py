@@ -21,9 +21,8 @@ from protocol_mvc.data.batches import Batch, Source
 from protocol_mvc.exceptions import CheckpointError, CheckpointWarning, DivergenceWarning
 from protocol_mvc.nn.seeded import Dropout, build
 from protocol_mvc.training import checkpoint
-from protocol_mvc.training.checkpoint import FILE_NAME, Checkpoint
+from protocol_mvc.training.checkpoint import FILE_NAME, Checkpoint, capture
 from protocol_mvc.training.loop import train
-from protocol_mvc.training.snapshot import capture
 from protocol_mvc.training.stage import (
     SKIP,
     STOP,

@@ -57,7 +57,13 @@ def stability(
             f"n_resamples must be at least 1 and subsample in (0, 1], got {n_resamples!r} and {subsample!r}"
         )
     rng = np.random.default_rng(random_state)
-    refits = [_refit(model, views, subsample, rng) for _ in range(n_resamples)]
+    refits, size = [], max(model.n_clusters, round(subsample * len(views)))
+    for _ in range(n_resamples):
+        rows = np.sort(rng.permutation(len(views))[:size])
+        other = clone(model).set_params(view_columns=None, random_state=int(rng.integers(2**31)))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UnreliableClusterWarning)  # only the model itself is assessed
+            refits.append(other.fit(views[rows]).predict(views))
     cluster_jaccard, sample_agreement = resampling_overlap(model.labels_, refits, model.n_clusters)
     messages, sizes = tiny_cluster_messages(model.cluster_sizes_), model.cluster_sizes_
     unstable = np.flatnonzero((cluster_jaccard < DISSOLVED_JACCARD) & (sizes >= MIN_CLUSTER_SIZE))
@@ -92,13 +98,3 @@ def resampling_overlap(labels: Labels, refits: list[Labels], n_clusters: int) ->
         jaccard.append(table[rows, columns] / np.maximum(union[rows, columns], 1))
         agreed.append(columns[labels] == other)
     return np.mean(jaccard, axis=0), np.mean(agreed, axis=0)
-
-
-def _refit(model: MultiViewClusterer, views: Any, subsample: float, rng: np.random.Generator) -> Labels:
-    n = len(views)
-    rows = np.sort(rng.permutation(n)[: max(model.n_clusters, round(subsample * n))])
-    other = clone(model).set_params(view_columns=None, random_state=int(rng.integers(2**31)))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UnreliableClusterWarning)  # only the model itself is assessed
-        labels: Labels = other.fit(views[rows]).predict(views)
-    return labels

@@ -45,12 +45,11 @@ def ddc(hidden: Tensor, p: Tensor, rel_sigma: float = REL_SIGMA) -> dict[str, Te
         p: soft assignments A (n, k).
         rel_sigma: relative width of the kernel, see `gaussian_kernel`.
     """
-    kernel = gaussian_kernel(hidden, rel_sigma)
-    return {
-        "ddc1": cauchy_schwarz(p, kernel),
-        "ddc2": orthogonality(p),
-        "ddc3": cauchy_schwarz(corner_similarity(p), kernel),
-    }
+    kernel, n = gaussian_kernel(hidden, rel_sigma), len(p)
+    ddc1 = cauchy_schwarz(p, kernel)
+    ddc2 = (p.sum(0).square().sum() - p.square().sum()) / max(n * (n - 1), 1)
+    corners = torch.exp(2 * p - 1 - p.square().sum(1, keepdim=True))  # M
+    return {"ddc1": ddc1, "ddc2": ddc2, "ddc3": cauchy_schwarz(corners, kernel)}
 
 
 def gaussian_kernel(x: Tensor, rel_sigma: float = REL_SIGMA) -> Tensor:
@@ -78,17 +77,3 @@ def cauchy_schwarz(member: Tensor, kernel: Tensor) -> Tensor:
     size = n.diagonal()
     ratio = n.clamp_min(MIN_SIMILARITY) / (size[:, None] * size).clamp_min(MIN_SIMILARITY**2).sqrt()
     return 2 / (k * (k - 1)) * ratio.triu(1).sum()
-
-
-def corner_similarity(p: Tensor) -> Tensor:
-    r"""Return :math:`M_{ij} = \exp(-\|A_i - e_j\|^2)` (n, k) for A = p and the corners :math:`e_j`."""
-    return torch.exp(2 * p - 1 - p.square().sum(1, keepdim=True))
-
-
-def orthogonality(p: Tensor) -> Tensor:
-    r"""Return the mean of :math:`A_i \cdot A_j` over pairs of samples, for A = p (n, k); 0 for one sample.
-
-    It is :math:`(\|\sum_i A_i\|^2 - \sum_i \|A_i\|^2) / n (n-1)`.
-    """
-    n = len(p)
-    return (p.sum(0).square().sum() - p.square().sum()) / max(n * (n - 1), 1)

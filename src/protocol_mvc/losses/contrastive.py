@@ -145,17 +145,13 @@ def spectral_contrast(a: Tensor, b: Tensor) -> Tensor:
         a: features (n, d); rows of squared norm above `MAX_SQUARED_NORM` are shortened to it.
         b: features of the partners (n, d).
     """
-    n = len(a)
-    product = _clip_norm(a) @ _clip_norm(b).T
+    n, max_norm = len(a), math.sqrt(MAX_SQUARED_NORM)
+    norms = (torch.linalg.vector_norm(x, dim=1, keepdim=True).clamp_min(max_norm) for x in (a, b))
+    a, b = (x * max_norm / norm for x, norm in zip((a, b), norms, strict=True))
+    product = a @ b.T
     positive = product.diagonal()
     negative = product.square().sum(1) - positive.square()
     return negative / max(n * (n - 1), 1) - 2 / n * positive
-
-
-def _clip_norm(x: Tensor) -> Tensor:
-    max_norm = math.sqrt(MAX_SQUARED_NORM)
-    norm: Tensor = torch.linalg.vector_norm(x, dim=1, keepdim=True)
-    return x * max_norm / norm.clamp_min(max_norm)
 
 
 def mutual_contrast(z: list[Tensor], *, temperature: float) -> Tensor:

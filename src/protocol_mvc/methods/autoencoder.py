@@ -106,14 +106,7 @@ class LabelMethod(AutoencoderMethod):
 
 
 class KMeansMethod(AutoencoderMethod):
-    """A method whose labels are those of k-means on the features of `embed`.
-
-    Args:
-        config: hyper-parameters.
-        dims: number of features of each view.
-        n_clusters: number of clusters.
-        width: dimension of the features of `embed`.
-    """
+    """A method whose labels are those of k-means on the features (n, width) of `embed`."""
 
     centers: Tensor
 

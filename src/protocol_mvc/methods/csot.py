@@ -65,15 +65,17 @@ class Csot(LabelMethod):
     def contrast(self, batch: Batch, progress: float, prototypes: Tensor) -> Losses:
         """Return the terms of labels, the contrast of features, and the reconstruction.
 
-        The labels of a view follow its transport T to the prototypes, and agree between views. The contrast
-        of features weighs a sample by 1 - max T.
+        The labels P of a view follow its transport T to the prototypes by the mean of T log T - T P over all
+        entries, as in the released code, and agree between views. The contrast of features weighs a sample
+        by 1 - max T.
         """
         c = self.config
         outputs, x_hat = self.network(batch.views)
         p = [x.softmax(1) for x in outputs.logits]
         transports = [self.transport(h, prototypes) for h in outputs.h]
         losses = label_agreement(p, c.temperature, c.cluster_entropy_weight)
-        losses["semantic"] = sum_of(_semantic_loss(*pair) for pair in zip(p, transports, strict=True))
+        views = zip(p, transports, strict=True)
+        losses["semantic"] = sum_of((torch.special.xlogy(t, t) - t * x).mean() for x, t in views)
         losses = {name: c.semantic_weight * value for name, value in losses.items()}
         weights = [1 - t.max(1).values for t in transports]
         pairs = list(combinations(zip(outputs.h, weights, strict=True), 2))
@@ -90,9 +92,3 @@ class Csot(LabelMethod):
         similarity = h @ prototypes.T
         plan = solve(similarity, epsilon=self.config.epsilon, prior_strength=math.inf)
         return plan.row_probabilities(similarity).to(h)
-
-
-def _semantic_loss(p: Tensor, t: Tensor) -> Tensor:
-    """Return the mean of T log T - T P over all entries, as in the released code."""
-    entropy: Tensor = torch.special.xlogy(t, t)
-    return (entropy - t * p).mean()

@@ -81,7 +81,7 @@ class Dsimvc(LabelMethod):
 
     def complete_batches(self, source: Source, generator: torch.Generator, *_: Any) -> Iterator[Batch]:
         """Return endless batches of samples that have all views."""
-        return source.cycle(_is_complete(source).nonzero()[:, 0], generator)
+        return source.cycle(torch.from_numpy(source.views.mask.all(1)).nonzero()[:, 0], generator)
 
     def imputer_contrast(self, batch: Batch, progress: float, complete: Iterator[Batch]) -> Losses:
         """Return the agreement of the imputer's views on complete samples."""
@@ -120,7 +120,8 @@ class Dsimvc(LabelMethod):
         complete = next(self.complete_batches(source, generator))
         if donors is None:
             return complete, None
-        incomplete = next(source.cycle((~_is_complete(source)).nonzero()[:, 0], generator))
+        rows = torch.from_numpy(~source.views.mask.all(1)).nonzero()[:, 0]
+        incomplete = next(source.cycle(rows, generator))
         return complete, impute_from_donors(source, incomplete, donors)
 
     def safe(self, batch: Batch, progress: float, context: tuple[Batch, Batch | None]) -> Losses:
@@ -195,10 +196,6 @@ def impute_from_donors(source: Source, batch: Batch, donors: Tensor) -> Batch:
     return Batch(views, batch.rows, None)
 
 
-def _is_complete(source: Source) -> Tensor:
-    return torch.from_numpy(source.views.mask).all(1)
-
-
 def _require_complete_samples(source: Source, generator: torch.Generator) -> None:
-    if not _is_complete(source).any():
+    if not source.views.mask.all(1).any():
         raise ValueError("DSIMVC needs some samples that have all views, but there are none: use PROTOCOL.")

@@ -1,4 +1,4 @@
-"""Checkpoints on disk, from which an interrupted fit resumes to the same bits.
+"""Copies of a training's state in memory and on disk, from which it resumes to the same bits.
 
 A checkpoint is one file, replaced atomically: safetensors content followed by its sha256, so that a truncated
 or altered file is never used.
@@ -6,9 +6,11 @@ or altered file is never used.
 
 import hashlib
 import json
+import math
 import os
 import time
 import warnings
+from collections import defaultdict
 from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
@@ -19,9 +21,12 @@ import torch
 from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
 from safetensors import SafetensorError
 from safetensors.torch import load, save
+from torch import nn
+from torch.optim import Optimizer
 
 from protocol_mvc.exceptions import CheckpointError, CheckpointWarning
-from protocol_mvc.training.stage import Callback, EpochRecord, TrainingState
+from protocol_mvc.nn.seeded import Dropout
+from protocol_mvc.training.stage import Callback, EpochRecord, Tensors, TrainingState
 from protocol_mvc.utils.device import resolve_device
 from protocol_mvc.utils.distributed import rank, require_equal
 from protocol_mvc.utils.files import atomic_write
@@ -32,7 +37,92 @@ FILE_NAME = "checkpoint.state"
 FORMAT_VERSION = 2
 DIGEST_SIZE = hashlib.sha256().digest_size
 MAX_BYTES = 2**36
-START_VALUE, METADATA = "start_value", "metadata"
+START_VALUE, METADATA = "start_value", "metadata"  # names of tensors, and prefixes of names
+GENERATOR, BEST_VALUE = "generator", "best_value"
+MODULE, ADAM, DROPOUT, BEST = "module.", "adam.", "dropout.", "best."
+
+
+def capture(module: nn.Module, adam: Optimizer | None, generator: torch.Generator) -> Tensors:
+    """Copy the weights, the moments of the optimizer and the states of all random generators to the CPU.
+
+    Args:
+        module: module whose weights are copied.
+        adam: optimizer, if there is one.
+        generator: main random generator; those of the dropout layers are copied too.
+
+    Returns:
+        The copies by name.
+    """
+    moments = adam.state_dict()["state"] if adam else {}
+    tensors = {MODULE + name: value for name, value in module.state_dict().items()}
+    tensors |= {f"{ADAM}{i}.{name}": value for i, own in moments.items() for name, value in own.items()}
+    for name, layer in module.named_modules():
+        if isinstance(layer, Dropout) and layer.generator:
+            tensors[DROPOUT + name] = layer.generator.get_state()
+    tensors[GENERATOR] = generator.get_state()
+    return _copies(tensors)
+
+
+def restore(tensors: Tensors, module: nn.Module, adam: Optimizer | None, generator: torch.Generator) -> None:
+    """Restore what `capture` copied.
+
+    Raises:
+        ValueError: If the tensors do not belong to this module and optimizer.
+    """
+    try:
+        module.load_state_dict(_with_prefix(MODULE, tensors))
+        if adam:
+            moments = defaultdict[int, Tensors](dict)
+            for path, value in _with_prefix(ADAM, tensors).items():
+                number, _, name = path.partition(".")
+                moments[int(number)][name] = value.clone()  # Adam changes it in place
+            groups = adam.state_dict()["param_groups"]
+            adam.load_state_dict({"state": moments, "param_groups": groups})
+        device = next(module.parameters()).device
+        for name, layer in module.named_modules():
+            if isinstance(layer, Dropout):
+                state = tensors.get(DROPOUT + name)  # None: the layer has not drawn a number yet
+                layer.generator = None if state is None else torch.Generator(device).set_state(state)
+        generator.set_state(tensors[GENERATOR])
+    except (RuntimeError, KeyError, TypeError, ValueError) as error:
+        reason = " ".join(str(error).split())
+        raise ValueError(f"the state does not fit this network: {reason}") from error
+
+
+class BestWeights:
+    """The weights at which a monitored value was lowest; none until a finite value was seen."""
+
+    def __init__(self) -> None:
+        self.value = math.inf
+        self.weights: Tensors = {}
+
+    def update(self, value: float | None, module: nn.Module) -> None:
+        """Copy the weights if the value is the lowest so far; None and NaN are ignored."""
+        if value is not None and value < self.value:
+            self.value, self.weights = value, _copies(module.state_dict())
+
+    def load_into(self, module: nn.Module) -> None:
+        """Give the module the best weights, if there are any."""
+        if self.weights:
+            module.load_state_dict(self.weights)
+
+    def state(self) -> Tensors:
+        """Return weights and value as named tensors, to be stored with a capture."""
+        named = {BEST + name: value for name, value in self.weights.items()}
+        return named | {BEST_VALUE: torch.tensor(self.value, dtype=torch.float64)} if named else {}
+
+    def load_state(self, tensors: Tensors) -> None:
+        """Restore what `state` returned."""
+        self.weights = _with_prefix(BEST, tensors)
+        self.value = float(tensors[BEST_VALUE]) if self.weights else math.inf
+
+
+def _copies(tensors: Tensors) -> Tensors:
+    return {name: value.detach().to("cpu", copy=True) for name, value in tensors.items()}
+
+
+def _with_prefix(prefix: str, tensors: Tensors) -> Tensors:
+    return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
 
 
 class _Metadata(BaseModel):

@@ -12,7 +12,7 @@ from torch.optim import Adam
 
 from protocol_mvc.data.batches import Source
 from protocol_mvc.exceptions import DivergenceError, DivergenceWarning
-from protocol_mvc.training.snapshot import BestWeights, capture, restore
+from protocol_mvc.training.checkpoint import BestWeights, capture, restore
 from protocol_mvc.training.stage import Callback, EpochRecord, Losses, Signal, Stage, TrainingState
 from protocol_mvc.utils.distributed import all_reduce_mean, data_parallel_step
 
@@ -60,7 +60,8 @@ def train(
         state = resumed if resumed and index == first else None
         can_restart = any(later.reinitialize for later in stages[index + 1 :])
         diverged = not training.run_stage(index, stage, state, can_restart=can_restart)
-    state = training.snapshot(TrainingState(len(stages), 0, None, 1.0, training.history, {}), None)
+    training.reset_optimizer()  # the final state needs no moments
+    state = training.snapshot(TrainingState(len(stages), 0, None, 1.0, training.history, {}))
     for callback in callbacks:
         callback.on_train_end(state)
     return training.history
@@ -75,7 +76,11 @@ class _Training:
         self.module, self.source, self.generator, self.callbacks = module, source, generator, callbacks
         self.history: list[EpochRecord] = []
         self.best = BestWeights()
-        self.adam: Adam | None = None
+        self.reset_optimizer()
+
+    def reset_optimizer(self) -> None:
+        """Start Adam with new moments; every epoch sets its learning rate."""
+        self.adam = Adam(self.module.parameters(), fused=True)
 
     def run_stage(self, index: int, stage: Stage, state: TrainingState | None, *, can_restart: bool) -> bool:
         """Run a stage from its start or from a state; return False if it diverged at every learning rate."""
@@ -88,6 +93,8 @@ class _Training:
                 self.skip(stage.name, stage.n_epochs)
                 return True
             state = TrainingState(index, 0, value, 1.0, self.history, {})
+            if stage.optimizer.reset == "stage":
+                self.reset_optimizer()
         if stage.step:
             stage = stage._replace(step=data_parallel_step(self.module, stage.step))
         converged = True
@@ -105,15 +112,12 @@ class _Training:
 
     def run_epochs(self, stage: Stage, source: Source, state: TrainingState) -> None:
         """Run the epochs of a stage from a state."""
-        adam = self._optimizer(new=stage.optimizer.reset == "stage")
-        if state.tensors:
-            restore(state.tensors, self.module, adam, self.generator)
         while state.epoch < stage.n_epochs:
-            state = self.snapshot(state, adam)
+            state = self.snapshot(state)
             for callback in self.callbacks:
                 callback.on_epoch_start(state)
             try:
-                record = self.run_epoch(stage, source, state, adam)
+                record = self.run_epoch(stage, source, state)
             except DivergenceError as error:
                 lr_factor = state.lr_factor * LR_BACKOFF
                 if lr_factor < 0.99 * MIN_LR_FACTOR:  # 0.99 allows for rounding
@@ -121,7 +125,7 @@ class _Training:
                 remedy = f"the epoch is repeated with {lr_factor:g} x the learning rate"
                 warnings.warn(f"{str(error).partition(': ')[0]}: {remedy}", DivergenceWarning, stacklevel=3)
                 state = state._replace(lr_factor=lr_factor)
-                restore(state.tensors, self.module, adam, self.generator)
+                restore(state.tensors, self.module, self.adam, self.generator)
                 continue
             if isinstance(record, Signal):
                 self.skip(stage.name, stage.n_epochs - state.epoch)
@@ -130,14 +134,12 @@ class _Training:
             self.best.update(record.losses.get(MONITOR), self.module)
             state = state._replace(epoch=state.epoch + 1)
             if stage.optimizer.reset == "epoch":
-                adam = self._optimizer(new=True)
+                self.reset_optimizer()
 
-    def run_epoch(
-        self, stage: Stage, source: Source, state: TrainingState, adam: Adam
-    ) -> EpochRecord | Signal:
+    def run_epoch(self, stage: Stage, source: Source, state: TrainingState) -> EpochRecord | Signal:
         """Run one epoch; return its record, or `STOP` if the stage asks to stop before it."""
         started, lr = time.perf_counter(), stage.optimizer.lr * state.lr_factor
-        for group in adam.param_groups:
+        for group in self.adam.param_groups:
             group["lr"] = lr
         progress: float = state.epoch / max(stage.n_epochs - 1, 1)
         context: Any = None
@@ -146,7 +148,7 @@ class _Training:
         if context is Signal.STOP:
             assert stage.monitor is None, f"stage {stage.name!r} cannot stop before its monitor is evaluated"
             return Signal.STOP
-        losses = self.run_steps(stage, source, adam, progress, context)
+        losses = self.run_steps(stage, source, progress, context)
         if stage.monitor and stage.is_evaluated(state.epoch):
             losses[MONITOR] = stage.monitor(source, self.generator)
         seconds = time.perf_counter() - started
@@ -155,9 +157,7 @@ class _Training:
         _check_divergence(record, next(earlier, record), self.module)
         return record
 
-    def run_steps(
-        self, stage: Stage, source: Source, adam: Adam, progress: float, context: Any
-    ) -> dict[str, float]:
+    def run_steps(self, stage: Stage, source: Source, progress: float, context: Any) -> dict[str, float]:
         """Make the optimizer steps of one epoch and return the mean of every loss term."""
         assert stage.step is not None, f"stage {stage.name!r} has epochs but no step"
         full_batch, history = stage.sampling.full_batch, list[Losses]()
@@ -165,12 +165,12 @@ class _Training:
         def optimizer_step() -> None:
             if stage.optimizer.max_grad_norm is not None:
                 nn.utils.clip_grad_norm_(self.module.parameters(), stage.optimizer.max_grad_norm)
-            adam.step()
+            self.adam.step()
 
         for batch in stage.sampling.batches(source, self.generator):
             losses = stage.step(batch, progress, context)
             if not (full_batch and history):
-                adam.zero_grad()
+                self.adam.zero_grad()
             loss = torch.stack(list(losses.values())).sum()
             (loss * (len(batch.rows) / len(source)) if full_batch else loss).backward()
             if not full_batch:
@@ -190,7 +190,7 @@ class _Training:
         n_epochs = [stage.n_epochs for stage in stages]
         if state.stage > len(stages) or (state.stage < len(stages) and state.epoch > n_epochs[state.stage]):
             raise ValueError(f"the checkpoint is of stage {state.stage}, epoch {state.epoch}: no such epoch")
-        restore(state.tensors, self.module, None, self.generator)
+        restore(state.tensors, self.module, self.adam, self.generator)
         self.best.load_state(state.tensors)
         for record in state.history:
             self.add(record)
@@ -199,9 +199,9 @@ class _Training:
             self.skip(stages[state.stage - 1].name, skipped)
         return state
 
-    def snapshot(self, state: TrainingState, adam: Adam | None) -> TrainingState:
+    def snapshot(self, state: TrainingState) -> TrainingState:
         """Return the state with copies of all tensors."""
-        tensors = capture(self.module, adam, self.generator) | self.best.state()
+        tensors = capture(self.module, self.adam, self.generator) | self.best.state()
         return state._replace(tensors=tensors, history=self.history)
 
     def add(self, record: EpochRecord) -> None:
@@ -214,12 +214,6 @@ class _Training:
         """Report epochs that are left out."""
         for callback in self.callbacks:
             callback.on_epochs_skipped(stage, n_epochs)
-
-    def _optimizer(self, *, new: bool) -> Adam:
-        """Return Adam with new moments, or with those of the stage before; every epoch sets its rate."""
-        if new or self.adam is None:
-            self.adam = Adam(self.module.parameters(), fused=True)
-        return self.adam
 
 
 def _check_divergence(record: EpochRecord, first: EpochRecord, module: nn.Module) -> None:

@@ -95,11 +95,8 @@ class Stage(NamedTuple):
 
     def is_evaluated(self, epoch: int) -> bool:
         """Return whether the monitor is evaluated after this epoch."""
-        if self.monitor is None:
-            return False
-        return epoch + 1 == self.n_epochs or (
-            self.eval_interval is not None and (epoch + 1) % self.eval_interval == 0
-        )
+        n_done, interval = epoch + 1, self.eval_interval or self.n_epochs
+        return self.monitor is not None and (n_done == self.n_epochs or n_done % interval == 0)
 
 
 class EpochRecord(NamedTuple):

@@ -167,8 +167,6 @@ def _trust_region_step(search: Search, point: Point, direction: Tensor, radius: 
 
 def _extrapolate(steps: list[tuple[Tensor, Tensor]]) -> Tensor:
     """Return the combination of scaled potentials whose residuals cancel best, by least squares."""
-    if len(steps) == 1:
-        return steps[0][1]
     residual = torch.stack([scaled - g for g, scaled in steps], 1)  # (c, s)
     residual = residual - residual.mean(0)
     scaled = torch.stack([scaled for _, scaled in steps], 1)

@@ -10,7 +10,7 @@ from torch import nn
 from torch.optim import Adam
 
 from protocol_mvc.nn.seeded import Dropout, build
-from protocol_mvc.training.snapshot import BestWeights, capture, restore
+from protocol_mvc.training.checkpoint import BestWeights, capture, restore
 from protocol_mvc.training.stage import Tensors
 
 
