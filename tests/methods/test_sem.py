@@ -20,14 +20,14 @@ def batch():
     return next(DATA.shuffled(seeded()))
 
 
-@pytest.mark.parametrize("use_projections", [False, True])
-def test_weights_follow_the_nmi_of_the_clusterings_of_two_views(use_projections: bool):
+@pytest.mark.parametrize("name", ["z", "h"])
+def test_weights_follow_the_nmi_of_the_clusterings_of_two_views(name: str):
     method = made("sem", DIMS)
-    weights = method.pair_weights(DATA, seeded(), use_projections=use_projections)
+    weights = method.pair_weights(DATA, seeded(), features=name)
     assert weights.diagonal().tolist() == pytest.approx([math.e - 1] * 3)
     outputs = method.network.encode(DATA.take(torch.arange(90)).views)
     draws = seeded()
-    features = outputs.h if use_projections else outputs.z
+    features = getattr(outputs, name)
     labels = [kmeans(x.detach().numpy(), 3, draw_seed(draws), 2) for x in features]
     expected = math.exp(normalized_mutual_info_score(labels[0], labels[2])) - 1
     assert weights[0, 2].item() == weights[2, 0].item() == pytest.approx(expected, rel=1e-5)

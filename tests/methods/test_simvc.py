@@ -3,7 +3,7 @@
 from tests.examples import blobs, seeded, source
 from tests.methods.small import made
 
-from protocol_mvc.methods.simvc import PRESETS
+from protocol_mvc.methods.simvc import SIMVC_PRESETS as PRESETS
 
 VIEWS, _ = blobs()
 

@@ -6,7 +6,7 @@ import torch
 
 from protocol_mvc.estimators.base import MultiViewClusterer
 from protocol_mvc.io import model
-from protocol_mvc.methods import aecoddc, ardmvc, comvc, csot, dsimvc, gcfagg, mflvc, sem, simvc
+from protocol_mvc.methods import aecoddc, ardmvc, csot, dsimvc, gcfagg, mflvc, sem, simvc
 from protocol_mvc.methods.protocol.algorithm import Protocol
 from protocol_mvc.methods.protocol.config import PRESETS
 
@@ -94,13 +94,13 @@ class DSIMVC(MultiViewClusterer):
 class SiMVC(MultiViewClusterer):
     """Simple multi-view clustering of a weighted mean of the views (CVPR 2021)."""
 
-    _method, _presets = simvc.Simvc, simvc.PRESETS
+    _method, _presets = simvc.Simvc, simvc.SIMVC_PRESETS
 
 
 class CoMVC(MultiViewClusterer):
     """SiMVC with a contrastive alignment of the views (CVPR 2021)."""
 
-    _method, _presets = comvc.Comvc, comvc.PRESETS
+    _method, _presets = simvc.Comvc, simvc.COMVC_PRESETS
 
 
 class AECoDDC(MultiViewClusterer):

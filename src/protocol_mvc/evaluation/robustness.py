@@ -5,7 +5,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 import torch
-from torch import Tensor
 
 from protocol_mvc.estimators.base import MultiViewClusterer
 from protocol_mvc.losses.adversarial import projected_ascent
@@ -63,10 +62,7 @@ def pgd_attack(
     options: dict[str, Any] = {"eps": eps, "step_size": step_size, "n_steps": n_steps, "bounds": bounds}
     views = [np.empty((len(source), dim), np.float32) for dim in source.views.n_features]
     labels = np.empty(len(source), np.int64)
-
-    def contrast(x: list[Tensor]) -> Tensor:
-        return mutual_contrast(method.network.encode(x).h, temperature=TEMPERATURE)
-
+    contrast = lambda x: mutual_contrast(method.network.encode(x).h, temperature=TEMPERATURE)
     for batch in source.shuffled(generator):
         moved = projected_ascent(contrast, batch.views, **options, generator=generator)
         labels[batch.rows] = model._proba(method.infer(batch._replace(views=moved))).argmax(1)

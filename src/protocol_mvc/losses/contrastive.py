@@ -146,8 +146,7 @@ def spectral_contrast(a: Tensor, b: Tensor) -> Tensor:
         b: features of the partners (n, d).
     """
     n, max_norm = len(a), math.sqrt(MAX_SQUARED_NORM)
-    norms = (torch.linalg.vector_norm(x, dim=1, keepdim=True).clamp_min(max_norm) for x in (a, b))
-    a, b = (x * max_norm / norm for x, norm in zip((a, b), norms, strict=True))
+    a, b = (x * max_norm / x.norm(dim=1, keepdim=True).clamp_min(max_norm) for x in (a, b))
     product = a @ b.T
     positive = product.diagonal()
     negative = product.square().sum(1) - positive.square()
@@ -165,10 +164,8 @@ def mutual_contrast(z: list[Tensor], *, temperature: float) -> Tensor:
     """
     if len(z) < 2:
         return z[0].sum() * 0
-    unit = [functional.normalize(x) for x in z]
-    return torch.stack(
-        [2 * paired_contrast(a, b, temperature=temperature) for a, b in combinations(unit, 2)]
-    ).mean()
+    pairs = combinations([functional.normalize(x) for x in z], 2)
+    return torch.stack([2 * paired_contrast(a, b, temperature=temperature) for a, b in pairs]).mean()
 
 
 def selective_contrast(

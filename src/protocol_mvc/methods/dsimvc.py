@@ -64,7 +64,8 @@ class Dsimvc(LabelMethod):
         c = self.config
         adam, continued = Optimizer(c.lr), Optimizer(c.lr, reset="never")
         skip = lambda source, generator: SKIP if source.views.is_complete else None
-        impute = Stage("imputer reconstruct", c.n_epochs_imputer_reconstruct, self.imputer_reconstruct, adam)
+        error = lambda batch, *_: reconstruction(batch, self.imputer.reconstruct(batch.views))
+        impute = Stage("imputer reconstruct", c.n_epochs_imputer_reconstruct, error, adam)
         contrast = Stage("imputer contrast", c.n_epochs_imputer_contrast, self.imputer_contrast, continued)
         safe = Stage("safe", c.n_steps, self.safe, adam, Sampling(max_steps=1))
         return [
@@ -74,10 +75,6 @@ class Dsimvc(LabelMethod):
             safe._replace(on_start=self.find_donors, on_epoch_start=self.draw),
             self.last_stage(),
         ]
-
-    def imputer_reconstruct(self, batch: Batch, progress: float, context: None) -> Losses:
-        """Return the reconstruction error of the imputer."""
-        return reconstruction(batch, self.imputer.reconstruct(batch.views))
 
     def complete_batches(self, source: Source, generator: torch.Generator, *_: Any) -> Iterator[Batch]:
         """Return endless batches of samples that have all views."""

@@ -54,38 +54,27 @@ class Sem(KMeansMethod):
         """Return the stages: reconstruction, rounds of contrast (Adam is reset in every epoch), k-means."""
         c = self.config
         stage = Stage("contrast", c.n_epochs_contrast, self.contrast, Optimizer(c.lr, reset="epoch"))
-        stage = stage._replace(on_epoch_start=lambda source, generator, progress, weights: weights)
-        starts = [partial(self.pair_weights, use_projections=i > 0) for i in range(c.n_rounds)]
+        starts = [partial(self.pair_weights, features="h" if i else "z") for i in range(c.n_rounds)]
         rounds = [stage._replace(name=f"contrast {i}", on_start=f) for i, f in enumerate(starts, 1)]
         return [self.reconstruction_stage(), *rounds, self.last_stage()]
 
     @torch.no_grad()
-    def pair_weights(
-        self, source: Source, generator: torch.Generator, *, use_projections: bool = False
-    ) -> Tensor:
+    def pair_weights(self, source: Source, generator: torch.Generator, *, features: str) -> Tensor:
         """Return the weights exp(NMI) - 1 (V, V) of all pairs of views.
 
-        The NMI is that of k-means clusterings of the views' latent codes, or of their projections.
+        The NMI is that of k-means clusterings of the views' latent codes (features "z") or projections ("h").
         """
-
-        def encode(batch: Batch) -> list[Tensor]:
-            outputs = self.network.encode(batch.views)
-            return outputs.h if use_projections else outputs.z
-
-        features = map_batches(self, source, encode)
-        labels = [self.kmeans(x.numpy(), generator) for x in features]
+        encode = lambda batch: getattr(self.network.encode(batch.views), features)
+        labels = [self.kmeans(x.numpy(), generator) for x in map_batches(self, source, encode)]
         return torch.from_numpy(pairwise_nmi(labels)).float().expm1()
 
     def contrast(self, batch: Batch, progress: float, weights: Tensor) -> Losses:
         """Return the weighted contrast of all ordered pairs of views, including each with itself."""
         c = self.config
         outputs, x_hat = self.network(batch.views)
+        h = outputs.h
+        contrast = partial(paired_contrast, temperature=c.temperature)
         pairs = combinations_with_replacement(range(self.n_views), 2)  # the contrast is symmetric
-        feature = sum_of(
-            (1 + (v != w))
-            * weights[v, w]
-            * paired_contrast(outputs.h[v], outputs.h[w], temperature=c.temperature)
-            for v, w in pairs
-        )
+        feature = sum_of((1 + (v != w)) * weights[v, w] * contrast(h[v], h[w]) for v, w in pairs)
         error = reconstruction(batch, x_hat)["reconstruction"]
         return {"feature": feature, "reconstruction": c.reconstruction_weight * error}

@@ -13,10 +13,6 @@ class Projections(Seeded):
     """Linear maps of single-head attention to queries, keys and values, and the output projection.
 
     `torch.nn.MultiheadAttention` cannot be narrower than its input, and copies its inputs.
-
-    Args:
-        width: dimension of the input.
-        attention_dim: dimension of queries, keys and values.
     """
 
     def __init__(self, width: int, attention_dim: int) -> None:

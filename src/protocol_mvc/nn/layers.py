@@ -55,13 +55,7 @@ def batch_norm_mlp(dims: Sequence[int]) -> nn.Sequential:
 
 
 class Autoencoder(nn.Module):
-    """Encoder and mirrored decoder of one view.
-
-    Args:
-        dim: number of features of the view.
-        hidden_dims: widths of the encoder's layers between input and latent.
-        latent_dim: dimension of the latent code.
-    """
+    """Encoder of one view, with `hidden_dims` layers between input and latent code, and mirrored decoder."""
 
     def __init__(self, dim: int, hidden_dims: Sequence[int], latent_dim: int) -> None:
         super().__init__()
@@ -76,13 +70,7 @@ class Autoencoder(nn.Module):
 
 
 class CosineClassifier(Seeded):
-    """Cosine classifier h of Eqs. 8-9: logits are scaled cosines between inputs and cluster prototypes.
-
-    Args:
-        width: dimension of the input.
-        n_clusters: number of prototypes.
-        logit_scale: factor of the cosines.
-    """
+    """Cosine classifier h of Eqs. 8-9: logits are `logit_scale` x cosines of inputs and prototypes."""
 
     def __init__(self, width: int, n_clusters: int, logit_scale: float) -> None:
         super().__init__()

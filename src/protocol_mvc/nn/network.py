@@ -71,13 +71,7 @@ def view_consensus_pairs(
 
 
 class MultiViewAutoencoder(nn.Module):
-    """One autoencoder per view; a subclass computes projections and logits in `view_outputs`.
-
-    Args:
-        dims: number of features of each view.
-        hidden_dims: widths of the encoder layers between input and latent code.
-        latent_dim: dimension of the codes Z^v.
-    """
+    """One `Autoencoder` for each view of `dims`; a subclass computes projections and logits from its code."""
 
     def __init__(self, dims: list[int], hidden_dims: Sequence[int], latent_dim: int) -> None:
         super().__init__()

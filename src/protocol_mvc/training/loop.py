@@ -142,9 +142,9 @@ class _Training:
         for group in self.adam.param_groups:
             group["lr"] = lr
         progress: float = state.epoch / max(stage.n_epochs - 1, 1)
-        context: Any = None
+        context: Any = state.start_value
         if stage.on_epoch_start:
-            context = stage.on_epoch_start(source, self.generator, progress, state.start_value)
+            context = stage.on_epoch_start(source, self.generator, progress, context)
         if context is Signal.STOP:
             assert stage.monitor is None, f"stage {stage.name!r} cannot stop before its monitor is evaluated"
             return Signal.STOP

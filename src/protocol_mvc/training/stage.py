@@ -76,7 +76,8 @@ class Stage(NamedTuple):
         optimizer: options of Adam.
         sampling: samples that the stage and its epochs use.
         on_start: called once, before the first epoch; returns a tensor for `on_epoch_start`, None or `SKIP`.
-        on_epoch_start: called before every epoch; returns the context of the steps, or `STOP`.
+        on_epoch_start: called before every epoch; returns the context of the steps, or `STOP`. Without it,
+            the context is what `on_start` returned.
         monitor: validation loss; the stage ends with the weights at which it was lowest.
         eval_interval: epochs between two evaluations of the monitor; it is always evaluated at the end.
         reinitialize: whether `on_start` draws new weights, so that the stage can follow a diverged one.

@@ -37,9 +37,7 @@ def row_chunks(log_p: Any, chunk_rows: int | None) -> Chunks:
     if callable(log_p):
         return lambda: (as_tensor(chunk) for chunk in log_p())
     if not hasattr(log_p, "shape"):
-        raise ValueError(
-            f"log_p must be a tensor, an array or a callable that returns chunks, got {type(log_p).__name__}"
-        )
+        raise ValueError(f"log_p must be a tensor, an array or a callable, got {type(log_p).__name__}")
     if log_p.ndim != 2 or 0 in log_p.shape:
         raise ValueError(f"log_p must be a non-empty (n, k) matrix, got shape {tuple(log_p.shape)}")
     rows = chunk_rows or max(1, CHUNK_ENTRIES // log_p.shape[1])

@@ -7,7 +7,7 @@ from tests.methods.small import made
 from torch import nn
 
 from protocol_mvc.losses.contrastive import mutual_contrast, selective_contrast
-from protocol_mvc.methods.comvc import PRESETS
+from protocol_mvc.methods.simvc import COMVC_PRESETS as PRESETS
 
 VIEWS, _ = blobs(dims=(5, 4, 3))
 BATCH = source(VIEWS).take(torch.arange(30))
