@@ -193,10 +193,11 @@ def test_any_fit_has_a_report(tmp_path, X, params):
 def render(sizes: list[int], monkeypatch, **given: Any) -> str:
     n, rng = sum(sizes), np.random.default_rng(0)
     monkeypatch.setattr(charts, "tsne_embedding", lambda x, seed, max_iter: x[:, :2])
-    monkeypatch.setattr(page, "_features", lambda model, facts, rows: rng.normal(size=(len(rows), 8)))
+    model = copy(MODEL)
+    model.embedding_ = rng.normal(size=(n, 8))
     views, ids = as_views([np.ones((n, 5)), np.ones((n, 4))]), [f"sample-number-{i:08d}" for i in range(n)]
     facts = facts_of_sizes(sizes, **{"views": views, "sample_ids": ids, **given})
-    return page.render(MODEL, facts, None)
+    return page.render(model, facts, None)
 
 
 def big(n: int, k: int, monkeypatch) -> str:

@@ -14,7 +14,7 @@ from protocol_mvc.data.digits import load_digits_views
 from protocol_mvc.estimators.clusterers import PROTOCOL
 from protocol_mvc.evaluation.metrics import all_scores, clustering_accuracy
 from protocol_mvc.partition.candidates import kmeans
-from protocol_mvc.report import figures
+from protocol_mvc.report import charts
 
 SCORES = {"acc": "ACC", "nmi": "NMI", "pur": "PUR", "recall": "recall", "tail": "tail"}
 
@@ -42,8 +42,8 @@ def run_demo(console: Console, imbalance_ratio: float, seed: int, figure: Path) 
         labels, seconds = cluster(), perf_counter() - started
         runs.append({"method": name, "seconds": seconds, "scores": all_scores(labels_true, labels)})
     _print_tables(console, runs, class_sizes, model)
-    if figures.can_draw():
-        figures.draw_fit(model, labels_true, figure)
+    if charts.can_draw():
+        charts.draw_fit(model, labels_true, figure)
         console.info(f"Figure: {figure}")
     else:
         console.info("No figure: it needs matplotlib; pip install 'protocol-mvc[viz]'.")

@@ -117,7 +117,7 @@ def _fit_model(
     scores = None if labels_true is None else all_scores(labels_true, model.labels_)
     return {
         "seconds": round(seconds, 2),
-        "clusters": [row._asdict() for row in cluster_rows(facts)],
+        "clusters": cluster_rows(facts),
         "view_weights": dict(zip(views.names, model.view_weights_, strict=True)),
         "findings": [finding.text for finding in findings(facts)],
         "scores": scores and {name: round(value, 4) for name, value in scores.items()},

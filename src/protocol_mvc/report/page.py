@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from pydantic import BaseModel
 
@@ -15,7 +14,7 @@ from protocol_mvc.data.hashing import data_hash
 from protocol_mvc.estimators.base import MultiViewClusterer
 from protocol_mvc.evaluation.stability import Stability
 from protocol_mvc.report import charts, tables, text
-from protocol_mvc.report.facts import HIGH_CONFIDENCE, Facts, Ints, collect_facts
+from protocol_mvc.report.facts import HIGH_CONFIDENCE, Facts, collect_facts
 from protocol_mvc.utils.files import atomic_write
 
 N_COLORS, N_SHAPES = 7, 6  # without a common factor: 42 clusters have different marks
@@ -65,36 +64,6 @@ def write_report(
 
 def render(model: MultiViewClusterer, facts: Facts, command: str | None) -> str:
     """Return the text of the page."""
-    rows = charts.map_rows(facts.labels, facts.n_clusters)
-    view_auc = charts.per_view_cluster_auc(
-        facts.views, model.scalers_, rows, facts.labels[rows], facts.n_clusters
-    )
-    findings, labels_true = text.findings(facts), facts.labels_true
-    return (
-        _environment()
-        .get_template("report.html")
-        .render(
-            facts=facts,
-            headline=text.headline(facts),
-            findings=sorted(findings, key=lambda finding: not finding.is_warning),  # warnings first
-            high_confidence=(HIGH_CONFIDENCE, float((facts.confidence > HIGH_CONFIDENCE).mean())),
-            clusters=tables.cluster_rows(facts),
-            rare_clusters=tables.rare_cluster_rows(facts, view_auc),
-            max_cards=MAX_CARDS,
-            view_auc=np.ma.masked_invalid(view_auc).mean(1).filled(np.nan),
-            histogram=tables.confidence_histogram(facts),
-            least_confident=np.argsort(facts.confidence, kind="stable")[: tables.N_LEAST_CONFIDENT],
-            scores=tables.score_rows(facts),
-            comparison=None if labels_true is None else tables.compare_labels(labels_true, facts.labels),
-            rows=rows,
-            **charts.map_data(facts, rows, _features(model, facts, rows)),
-            **charts.training_data(model.history_),
-            **_provenance(model, facts, command),
-        )
-    )
-
-
-def _environment() -> Environment:
     loader = PackageLoader("protocol_mvc.report")
     environment = Environment(
         loader=loader,
@@ -110,32 +79,41 @@ def _environment() -> Environment:
         shorten=text.shorten,
         ratio=text.format_ratio,
     )
-    environment.globals.update(
+    rows, labels_true = charts.map_rows(facts.labels, facts.n_clusters), facts.labels_true
+    view_auc = charts.per_view_cluster_auc(facts, model.scalers_, rows)
+    features = getattr(model, "embedding_", None)  # a loaded model computes them again
+    features = model.transform(facts.views[rows]) if features is None else features[rows]
+    params = {name: value for name, value in model.get_params().items() if not isinstance(value, BaseModel)}
+    return environment.get_template(
+        "report.html"
+    ).render(
         asset=lambda name: loader.get_source(environment, name)[0],
         csp_hash=_csp_hash,
         n_colors=N_COLORS,
         n_shapes=N_SHAPES,
+        facts=facts,
+        headline=text.headline(facts),
+        findings=sorted(text.findings(facts), key=lambda finding: not finding.is_warning),  # warnings first
+        high_confidence=(HIGH_CONFIDENCE, float((facts.confidence > HIGH_CONFIDENCE).mean())),
+        clusters=tables.cluster_rows(facts),
+        rare_clusters=tables.rare_cluster_rows(facts, view_auc),
+        max_cards=MAX_CARDS,
+        view_auc=np.ma.masked_invalid(view_auc).mean(1).filled(np.nan),
+        histogram=tables.confidence_histogram(facts),
+        least_confident=np.argsort(facts.confidence, kind="stable")[: tables.N_LEAST_CONFIDENT],
+        scores=tables.score_rows(facts),
+        comparison=None if labels_true is None else tables.compare_labels(labels_true, facts.labels),
+        rows=rows,
+        **charts.map_data(facts, rows, features),
+        **charts.training_data(model.history_),
+        command=command,
+        method=type(model).__name__,
+        seed=model.seed_,
+        is_seeded=model.random_state is not None,
+        parameters={name: text.shorten(repr(value), 300) for name, value in params.items()},
+        versions=model.environment_,
+        sha256=data_hash(facts.views),
     )
-    return environment
-
-
-def _features(model: MultiViewClusterer, facts: Facts, rows: Ints) -> npt.NDArray[Any]:
-    """Return the learned features of some samples; a loaded model computes them again."""
-    embedding = getattr(model, "embedding_", None)
-    return model.transform(facts.views[rows]) if embedding is None else embedding[rows]
-
-
-def _provenance(model: MultiViewClusterer, facts: Facts, command: str | None) -> dict[str, Any]:
-    params = {name: value for name, value in model.get_params().items() if not isinstance(value, BaseModel)}
-    return {
-        "command": command,
-        "method": type(model).__name__,
-        "seed": model.seed_,
-        "is_seeded": model.random_state is not None,
-        "parameters": {name: text.shorten(repr(value), 300) for name, value in params.items()},
-        "versions": model.environment_,
-        "sha256": data_hash(facts.views),
-    }
 
 
 def _csp_hash(source: str) -> str:

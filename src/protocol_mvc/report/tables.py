@@ -1,6 +1,6 @@
 """The rows of the tables of the report."""
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -8,6 +8,8 @@ import numpy.typing as npt
 from protocol_mvc.evaluation.metrics import all_scores, calibration, contingency, match_clusters
 from protocol_mvc.report.facts import Facts, Floats, Ints
 from protocol_mvc.report.text import assess_cluster
+
+Row = dict[str, Any]
 
 N_BINS = 10  # of the histogram of confidence
 N_LEAST_CONFIDENT = 15  # samples listed one by one
@@ -29,63 +31,50 @@ SCORES = {
 }
 
 
-class ClusterRow(NamedTuple):
-    """One cluster; the mean confidence of an empty cluster is NaN."""
-
-    cluster: int
-    size: int
-    share: float
-    confidence: float
-    prior: float
-
-
-def cluster_rows(facts: Facts) -> list[ClusterRow]:
-    """Return one row for each cluster, by number."""
-    shares = facts.cluster_sizes / facts.n_samples
-    columns = (facts.cluster_sizes, shares, facts.mean_confidence, facts.class_prior)
-    return [ClusterRow(c, *row) for c, row in enumerate(zip(*map(np.ndarray.tolist, columns), strict=True))]
+def cluster_rows(facts: Facts) -> list[Row]:
+    """Return one row for each cluster, by number; the mean confidence of an empty cluster is NaN."""
+    columns = {
+        "cluster": np.arange(facts.n_clusters),
+        "size": facts.cluster_sizes,
+        "share": facts.cluster_sizes / facts.n_samples,
+        "confidence": facts.mean_confidence,
+        "prior": facts.class_prior,
+    }
+    values = zip(*(column.tolist() for column in columns.values()), strict=True)
+    return [dict(zip(columns, row, strict=True)) for row in values]
 
 
-class RareClusterRow(NamedTuple):
-    """One of the smallest clusters."""
-
-    row: ClusterRow
-    assessment: str
-    is_warning: bool
-    view_auc: list[float]  # NaN where it is not defined
-    best_view: int | None  # the one of the highest AUC
-    second_choice: int | None  # most frequent second choice of its samples
-    second_choice_share: float  # of its samples with this second choice
-    typical_samples: list[str]  # those of the highest confidence
-
-
-def rare_cluster_rows(facts: Facts, view_auc: Floats) -> list[RareClusterRow]:
+def rare_cluster_rows(facts: Facts, view_auc: Floats) -> list[Row]:
     """Return the rare clusters or, if none is rare, the smallest third; smallest first.
 
     Args:
         facts: The facts of the report.
         view_auc: (n_views, n_clusters) result of `charts.per_view_cluster_auc`.
+
+    Returns:
+        The fields of `cluster_rows`, an assessment, the AUC of each view and the view of the highest AUC,
+        the most frequent second choice of the samples, and the samples of the highest confidence.
     """
-    rows, found = cluster_rows(facts), facts.nonempty_clusters
-    shown = facts.rare_clusters or found[-max(len(found) // 3, 1) :]
-    return [_rare_cluster_row(facts, rows[c], view_auc[:, c]) for c in reversed(shown)]
-
-
-def _rare_cluster_row(facts: Facts, row: ClusterRow, view_auc: Floats) -> RareClusterRow:
-    members = np.flatnonzero(facts.labels == row.cluster)
-    typical = members[np.argsort(-facts.confidence[members], kind="stable")][:N_TYPICAL]
-    second = np.bincount(facts.second_choice[members], minlength=facts.n_clusters) * (facts.cluster_sizes > 0)
-    assessment, is_warning = assess_cluster(facts, row.cluster)
-    return RareClusterRow(
-        row=row,
-        assessment=assessment,
-        is_warning=is_warning,
-        view_auc=view_auc.tolist(),
-        best_view=None if np.isnan(view_auc).all() else int(np.nanargmax(view_auc)),
-        second_choice=int(second.argmax()) if second.any() else None,
-        second_choice_share=float(second.max() / len(members)),
-        typical_samples=[facts.sample_ids[i] for i in typical],
-    )
+    rows, found, described = cluster_rows(facts), facts.nonempty_clusters, []
+    for c in reversed(facts.rare_clusters or found[-max(len(found) // 3, 1) :]):
+        members = np.flatnonzero(facts.labels == c)
+        typical = members[np.argsort(-facts.confidence[members], kind="stable")][:N_TYPICAL]
+        second = np.bincount(facts.second_choice[members], minlength=facts.n_clusters)
+        second[facts.empty_clusters] = 0
+        assessment, is_warning = assess_cluster(facts, c)
+        described.append(
+            rows[c]
+            | {
+                "assessment": assessment,
+                "is_warning": is_warning,
+                "view_auc": view_auc[:, c].tolist(),
+                "best_view": None if np.isnan(view_auc[:, c]).all() else int(np.nanargmax(view_auc[:, c])),
+                "second_choice": int(second.argmax()) if second.any() else None,
+                "second_choice_share": float(second.max() / len(members)),
+                "typical_samples": [facts.sample_ids[i] for i in typical],
+            }
+        )
+    return described
 
 
 def confidence_histogram(facts: Facts) -> list[list[int]]:
@@ -109,41 +98,32 @@ def score_rows(facts: Facts) -> list[tuple[str, float, str]]:
     ]
 
 
-class ClassRow(NamedTuple):
-    """One class of the ground truth."""
+def compare_labels(labels_true: npt.NDArray[Any], labels_pred: npt.NDArray[Any]) -> Row:
+    """Match the clusters with the classes and count the samples of every pair.
 
-    name: Any
-    size: int
-    cluster: Any  # matched to it; None if there is none, or it has no sample of the class
-    recall: float
-    other_clusters: list[tuple[Any, int]]  # at most three: cluster, number of samples of the class
-
-
-class Comparison(NamedTuple):
-    """Clusters compared with the ground truth."""
-
-    classes: list[ClassRow]  # largest first
-    clusters: list[Any]  # columns of the contingency table, in the order of their matched classes
-    contingency: list[list[int]] | None  # (classes, clusters); None if it were too wide to read
-
-
-def compare_labels(labels_true: npt.NDArray[Any], labels_pred: npt.NDArray[Any]) -> Comparison:
-    """Match the clusters with the classes and count the samples of every pair."""
+    Returns:
+        classes: A row for each class, largest first: its name, its size, the matched cluster (None if there
+            is none, or it has no sample of the class), the recall, and at most three other clusters with
+            their number of samples of the class.
+        clusters: The columns of the contingency table, in the order of their matched classes.
+        contingency: (classes, clusters) numbers of samples; None if the table were too wide to read.
+    """
     names, sizes = np.unique(labels_true, return_counts=True)
-    order, clusters = np.argsort(-sizes, kind="stable"), np.unique(labels_pred)
+    order, clusters = np.argsort(-sizes, kind="stable"), np.unique(labels_pred).tolist()
     counts = contingency(labels_true, labels_pred)[order]
-    matched = match_clusters(counts)
+    matched, classes = match_clusters(counts), []
+    for name, row, own in zip(names[order].tolist(), counts, matched, strict=True):
+        n_own = int(row[own]) if own >= 0 else 0
+        others = [j for j in np.argsort(-row, kind="stable") if row[j] and j != own][:3]
+        classes.append(
+            {
+                "name": name,
+                "size": int(row.sum()),
+                "cluster": clusters[own] if n_own else None,
+                "recall": n_own / int(row.sum()),
+                "other_clusters": [(clusters[j], int(row[j])) for j in others],
+            }
+        )
     columns = [*matched[matched >= 0], *np.setdiff1d(np.arange(len(clusters)), matched)]
-    classes = zip(names[order].tolist(), counts, matched, strict=True)
-    return Comparison(
-        classes=[_class_row(name, row, own, clusters.tolist()) for name, row, own in classes],
-        clusters=clusters[columns].tolist(),
-        contingency=counts[:, columns].tolist() if max(counts.shape) <= MAX_TABLE_WIDTH else None,
-    )
-
-
-def _class_row(name: Any, counts: Ints, matched: int, clusters: list[Any]) -> ClassRow:
-    size, own = int(counts.sum()), int(counts[matched]) if matched >= 0 else 0
-    others = [j for j in np.argsort(-counts, kind="stable") if counts[j] and j != matched][:3]
-    cluster = clusters[matched] if own else None
-    return ClassRow(name, size, cluster, own / size, [(clusters[j], int(counts[j])) for j in others])
+    table = counts[:, columns].tolist() if max(counts.shape) <= MAX_TABLE_WIDTH else None
+    return {"classes": classes, "clusters": [clusters[j] for j in columns], "contingency": table}
