@@ -4,8 +4,6 @@ import os
 import shlex
 import shutil
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -13,11 +11,9 @@ from typing import Any
 import typer
 
 from protocol_mvc import io
-from protocol_mvc.cli.data import Source, read_data
+from protocol_mvc.cli.files import CHECKPOINT, Source, check_folder, check_output, read_data, write_run
 from protocol_mvc.cli.info import id_column_notes
-from protocol_mvc.cli.options import check_output
 from protocol_mvc.cli.output import Console, JsonDict, table
-from protocol_mvc.cli.run_folder import CHECKPOINT, check_folder, write_run
 from protocol_mvc.cli.settings import Settings, make_model
 from protocol_mvc.data import Views
 from protocol_mvc.estimators.base import MultiViewClusterer
@@ -60,47 +56,36 @@ def fit_run(
     check_folder(output, force, resume)
     if write_anndata is not None:
         _check_anndata_copy(source, write_anndata, force)
-    with lock_folder(output), _resume_hint(words):
-        if force and not resume:
-            shutil.rmtree(output / CHECKPOINT, ignore_errors=True)
-        views, labels_true, _ = read_data(source)
-        inputs = _inputs(words, source, settings, views)
-        record = inputs | _fit_model(console, model, views, labels_true, output / CHECKPOINT)
-        record["data"]["sha256"] = model.data_hash_
-        write_run(output, model, model.label_distributions_, record)
-    if write_anndata is not None:  # after the run, which is kept if this fails
-        note = {"command": record["command"], "started": record["started"], "sha256": model.data_hash_}
-        results = (model.sample_ids_, model.labels_, model.label_distributions_, model.transform(views))
-        io.write_anndata(source.paths[0], write_anndata, *results, note, overwrite=force)
-    _print_results(console, record)
-    console.info(f"Run: {output}. Report: {shlex.join(['protocol-mvc', 'report', str(output)])}")
-    document = {"run": output, **record}
-    if fail_on_warning and record["warnings"]:
-        raise UnreliableResultError(record["warnings"], document)
-    return document
-
-
-@contextmanager
-def _resume_hint(words: list[str]) -> Iterator[None]:
-    """Put the command that continues the fit into the message of an interruption."""
     try:
-        yield
+        with lock_folder(output):
+            if force and not resume:
+                shutil.rmtree(output / CHECKPOINT, ignore_errors=True)
+            views, labels_true, _ = read_data(source)
+            record = {
+                "command": shlex.join(["protocol-mvc", *words]),
+                "working_directory": os.getcwd(),
+                "started": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+                "data": source.model_dump(),
+                "n_samples": len(views),
+                "n_features": dict(zip(views.names, views.n_features, strict=True)),
+                "settings": settings.record(),
+            }
+            record |= _fit_model(console, model, views, labels_true, output / CHECKPOINT)
+            record["data"]["sha256"] = model.data_hash_
+            write_run(output, model, record)
     except KeyboardInterrupt as stop:
         again = [word for word in words if word not in ("--force", "--resume")]
         stop.args = (f"Stopped. To continue: {shlex.join(['protocol-mvc', *again, '--resume'])}",)
         raise
-
-
-def _inputs(words: list[str], source: Source, settings: Settings, views: Views) -> JsonDict:
-    return {
-        "command": shlex.join(["protocol-mvc", *words]),
-        "working_directory": os.getcwd(),
-        "started": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
-        "data": source.model_dump(),
-        "n_samples": len(views),
-        "n_features": dict(zip(views.names, views.n_features, strict=True)),
-        "settings": settings.record(),
-    }
+    if write_anndata is not None:  # after the run, which is kept if this fails
+        note = {"command": record["command"], "started": record["started"], "sha256": model.data_hash_}
+        results = (model.sample_ids_, model.labels_, model.label_distributions_, model.transform(views))
+        io.write_anndata(source.paths[0], write_anndata, *results, note, overwrite=force)
+    _print_results(console, record, output)
+    document = {"run": output, **record}
+    if fail_on_warning and record["warnings"]:
+        raise UnreliableResultError(record["warnings"], document)
+    return document
 
 
 def _fit_model(
@@ -133,7 +118,7 @@ def _fit(console: Console, model: MultiViewClusterer, views: Views, checkpoint: 
     return [str(warning.message) for warning in caught if issubclass(warning.category, RESULT_WARNINGS)]
 
 
-def _print_results(console: Console, record: JsonDict) -> None:
+def _print_results(console: Console, record: JsonDict, run: Path) -> None:
     rows = [
         (c["cluster"], c["size"], f"{c['share']:.1%}", f"{c['confidence']:.3f}" if c["size"] else "-")
         for c in record["clusters"]
@@ -142,6 +127,7 @@ def _print_results(console: Console, record: JsonDict) -> None:
     console.print(table(f"{len(rows)} clusters", headers, rows), *record["findings"])
     if record["scores"]:
         console.print(", ".join(f"{name} {value:.3f}" for name, value in record["scores"].items()))
+    console.info(f"Run: {run}. Report: {shlex.join(['protocol-mvc', 'report', str(run)])}")
 
 
 def _check_anndata_copy(source: Source, target: Path, force: bool) -> None:

@@ -3,6 +3,7 @@
 import json
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -10,14 +11,12 @@ import typer
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from protocol_mvc.cli.options import check_choice
 from protocol_mvc.cli.output import JsonDict
 from protocol_mvc.estimators.base import MultiViewClusterer
 from protocol_mvc.estimators.clusterers import ESTIMATORS
 from protocol_mvc.utils.config import flatten_config, update_config
 from protocol_mvc.utils.text import short_repr
 
-MAX_CONFIG_BYTES = 2**20
 LOADERS: dict[str, Callable[[str], Any]] = {
     ".yaml": yaml.safe_load,
     ".yml": yaml.safe_load,
@@ -84,6 +83,21 @@ def read_settings(file: Path | None, changes: Iterable[str] | None, **flags: Any
         raise typer.BadParameter(str(error)) from None
 
 
+def check_choice(name: str, choices: Iterable[str], kind: str) -> None:
+    """Raise a usage error that suggests the nearest choice if the name is not among the choices.
+
+    The last component of a dotted choice counts as well: "rounds" is near to "schedule.n_rounds".
+    """
+    choices = sorted(choices)
+    if name in choices:
+        return
+    by_name = {choice.rpartition(".")[2]: choice for choice in choices}
+    by_name |= {choice: choice for choice in choices}
+    nearest = get_close_matches(name, by_name, n=1)
+    advice = f"did you mean {by_name[nearest[0]]!r}?" if nearest else f"choose from {', '.join(choices)}"
+    raise typer.BadParameter(f"unknown {kind} {name!r}: {advice}")
+
+
 def make_model(settings: Settings, *, verbose: bool = False) -> MultiViewClusterer:
     """Return the unfitted estimator.
 
@@ -92,15 +106,8 @@ def make_model(settings: Settings, *, verbose: bool = False) -> MultiViewCluster
     """
     if settings.n_clusters is None:
         raise typer.BadParameter("give the number of clusters: -k 10, or n_clusters in the config file")
-    return ESTIMATORS[settings.method](
-        settings.n_clusters,
-        config=settings.config,
-        scaling=settings.scaling,
-        batch_size=settings.batch_size,
-        device=settings.device,
-        random_state=settings.random_state,
-        verbose=int(verbose),
-    )
+    parameters = settings.model_dump(exclude={"method", "preset", "config"})
+    return ESTIMATORS[settings.method](config=settings.config, verbose=int(verbose), **parameters)
 
 
 def _parse_change(text: str) -> tuple[str, Any]:
@@ -119,10 +126,7 @@ def _read_file(file: Path) -> dict[str, Any]:
     load = LOADERS.get(file.suffix.lower())
     if load is None:
         raise typer.BadParameter(f"config file {file} must end in one of {', '.join(LOADERS)}")
-    with file.open("rb") as stream:
-        content = stream.read(MAX_CONFIG_BYTES + 1)
-    if len(content) > MAX_CONFIG_BYTES:
-        raise typer.BadParameter(f"config file {file} has more than {MAX_CONFIG_BYTES} bytes")
+    content = file.read_bytes()
     try:
         found = load(content.decode("utf-8"))
     except (yaml.YAMLError, ValueError, RecursionError) as error:
@@ -140,12 +144,8 @@ def _flatten(given: Mapping[str, Any], fields: Mapping[str, Any], prefix: str = 
     flat: dict[str, Any] = {}
     for key, value in given.items():
         name = f"{prefix}{key}"
-        kind = fields.get(f"{name}.kind")
-        if (
-            isinstance(value, Mapping)
-            and isinstance(fields.get(name), BaseModel)
-            and value.get("kind", kind) == kind
-        ):
+        kind, is_group = fields.get(f"{name}.kind"), isinstance(fields.get(name), BaseModel)
+        if is_group and isinstance(value, Mapping) and value.get("kind", kind) == kind:
             flat |= _flatten(value, fields, f"{name}.")
         else:
             flat[name] = value
