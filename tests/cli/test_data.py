@@ -6,7 +6,8 @@ import typer
 from benchmarks.datasets import load_dataset
 from tests.cli.running import IDS, LABELS_TRUE, VIEWS, save
 
-from protocol_mvc.cli.files import Source, check_output, read_data
+from protocol_mvc.cli.inputs import Source, read_data
+from protocol_mvc.cli.runs import check_output
 
 
 def test_paths_become_absolute(tmp_path, monkeypatch):

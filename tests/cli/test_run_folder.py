@@ -7,7 +7,7 @@ import pytest
 import typer
 from tests.examples import blobs, tiny
 
-from protocol_mvc.cli.files import (
+from protocol_mvc.cli.runs import (
     LABELS,
     MODEL,
     RECORD,
@@ -58,7 +58,7 @@ def test_a_written_run_can_be_opened(tmp_path, model):
     [
         "protocol_mvc.estimators.clusterers.PROTOCOL.save",
         "protocol_mvc.io.write_labels",
-        "protocol_mvc.cli.files.atomic_write",
+        "protocol_mvc.cli.runs.atomic_write",
     ],
 )
 def test_a_run_that_failed_does_not_look_finished(tmp_path, model, monkeypatch, failing: str):

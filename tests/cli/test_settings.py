@@ -9,9 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from protocol_mvc.cli import settings
+from protocol_mvc.cli.inputs import PARAMETERS, Settings, check_choice, make_model, read_settings
 from protocol_mvc.cli.output import as_json
-from protocol_mvc.cli.settings import PARAMETERS, check_choice, make_model, read_settings
 from protocol_mvc.estimators.clusterers import ESTIMATORS
 from protocol_mvc.methods.protocol.config import PRESETS, BatchTransport
 from protocol_mvc.utils.config import flatten_config, update_config
@@ -30,7 +29,7 @@ def write(tmp_path, text: str, name: str = "c.yaml"):
     return path
 
 
-def value_of(found: settings.Settings, name: str):
+def value_of(found: Settings, name: str):
     return config_fields(found.config)[name]
 
 

@@ -15,7 +15,7 @@ from tests.examples import TINY, blobs, tiny, with_gaps
 from tests.report.factories import EVIL, facts_of_sizes, make_stability
 
 from protocol_mvc import as_views
-from protocol_mvc.report import charts, page, tables, write_report
+from protocol_mvc.report import charts, page, write_report
 from protocol_mvc.utils.config import update_config
 
 VIEWS, LABELS_TRUE = blobs()
@@ -215,7 +215,7 @@ def test_the_tables_by_hand(monkeypatch):
     assert rows["2"][1:] == ["0", "0%", "33.3%", "–", "–"]
     assert rows["view_0"][1:] == ["0.60", "0.50", "5", "100%"]
     samples = [name for name in reversed(rows) if name.startswith("sample-")]
-    assert samples == [f"sample-number-{59 - i:08d}" for i in range(tables.N_LEAST_CONFIDENT)]
+    assert samples == [f"sample-number-{59 - i:08d}" for i in range(page.N_LEAST_CONFIDENT)]
 
 
 @pytest.mark.parametrize(("n", "k"), [(10_000, 10), (30_000, 200)])

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from tests.report.factories import facts_of_sizes, make_facts
 
 from protocol_mvc.evaluation.metrics import all_scores
-from protocol_mvc.report.tables import (
+from protocol_mvc.report.page import (
     MAX_TABLE_WIDTH,
     N_BINS,
     N_TYPICAL,

@@ -1,23 +1,27 @@
-"""The command `fit`: cluster the data and write a run."""
+"""The commands `fit`, which clusters data and writes a run, and `demo`, which compares methods."""
 
 import os
 import shlex
 import shutil
 import time
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import typer
 
 from protocol_mvc import io
-from protocol_mvc.cli.files import CHECKPOINT, Source, check_folder, check_output, read_data, write_run
 from protocol_mvc.cli.info import id_column_notes
+from protocol_mvc.cli.inputs import Settings, Source, make_model, read_data
 from protocol_mvc.cli.output import Console, JsonDict, table
-from protocol_mvc.cli.settings import Settings, make_model
-from protocol_mvc.data import Views
+from protocol_mvc.cli.runs import CHECKPOINT, check_folder, check_output, write_run
+from protocol_mvc.data import Views, fit_scalers, scaled_rows
+from protocol_mvc.data.digits import load_digits_views
 from protocol_mvc.estimators.base import MultiViewClusterer
-from protocol_mvc.evaluation.metrics import all_scores
+from protocol_mvc.estimators.clusterers import PROTOCOL
+from protocol_mvc.evaluation.metrics import all_scores, clustering_accuracy
 from protocol_mvc.exceptions import (
     ConstantViewWarning,
     DivergenceWarning,
@@ -26,13 +30,16 @@ from protocol_mvc.exceptions import (
 )
 from protocol_mvc.io.lock import lock_folder
 from protocol_mvc.io.write import ANNOTATED
+from protocol_mvc.partition.candidates import kmeans
+from protocol_mvc.report import charts
 from protocol_mvc.report.facts import collect_facts
-from protocol_mvc.report.tables import cluster_rows
+from protocol_mvc.report.page import cluster_rows
 from protocol_mvc.report.text import findings
 from protocol_mvc.utils.device import resolve_device
 from protocol_mvc.utils.distributed import is_main_process, is_restarted, process_group
 
 RESULT_WARNINGS = (UnreliableClusterWarning, DivergenceWarning, ConstantViewWarning)
+DEMO_SCORES = {"acc": "ACC", "nmi": "NMI", "pur": "PUR", "recall": "recall", "tail": "tail"}
 
 
 def fit_run(
@@ -61,7 +68,7 @@ def fit_run(
             if force and not resume:
                 shutil.rmtree(output / CHECKPOINT, ignore_errors=True)
             views, labels_true, _ = read_data(source)
-            record = {
+            record: JsonDict = {
                 "command": shlex.join(["protocol-mvc", *words]),
                 "working_directory": os.getcwd(),
                 "started": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
@@ -137,3 +144,45 @@ def _check_anndata_copy(source: Source, target: Path, force: bool) -> None:
     if target.absolute() == first:
         raise typer.BadParameter(f"--write-anndata writes a copy: choose another name than {target}")
     check_output(target, force, (first.suffix.lower(),))
+
+
+def run_demo(console: Console, imbalance_ratio: float, seed: int, figure: Path) -> JsonDict:
+    """Cluster the digits with K-means and PROTOCOL, print the scores and draw a figure."""
+    if not figure.absolute().parent.is_dir():
+        raise typer.BadParameter(f"{figure}: folder {figure.absolute().parent} does not exist")
+    views, labels_true = load_digits_views(imbalance_ratio=imbalance_ratio, random_state=seed)
+    class_sizes = np.bincount(labels_true)
+    k = len(class_sizes)
+    console.info(f"{len(views)} digits, {views.n_views} views, class sizes {class_sizes.tolist()}")
+    model = PROTOCOL(k, random_state=seed, verbose=int(not console.quiet))
+    scaled = [scaled_rows(views, v, slice(None), scaler) for v, scaler in enumerate(fit_scalers(views))]
+    methods: dict[str, Callable[[], Any]] = {
+        "K-means, all views": lambda: kmeans(np.hstack(scaled), k, seed),
+        "K-means, best view": lambda: max(
+            (kmeans(x, k, seed) for x in scaled), key=lambda labels: clustering_accuracy(labels_true, labels)
+        ),
+        "PROTOCOL": lambda: model.fit_predict(views),
+    }
+    runs, rows = [], []
+    for name, cluster in methods.items():
+        started = time.perf_counter()
+        labels, seconds = cluster(), time.perf_counter() - started
+        scores = all_scores(labels_true, labels)
+        runs.append({"method": name, "seconds": seconds, "scores": scores})
+        rows.append((name, *(f"{scores[score]:.3f}" for score in DEMO_SCORES), f"{seconds:.1f}"))
+    sizes = {
+        "estimated": np.rint(model.class_prior_ * class_sizes.sum()).astype(int),
+        "labels": model.cluster_sizes_,
+        "true": class_sizes,
+    }
+    size_rows = ((name, *np.sort(values)[::-1]) for name, values in sizes.items())
+    console.print(
+        table("Imbalanced digits", ("method", *DEMO_SCORES.values(), "seconds"), rows),
+        table("Class sizes, largest first", ("class", *map(str, range(1, k + 1))), size_rows),
+    )
+    if charts.can_draw():
+        charts.draw_fit(model, labels_true, figure)
+        console.info(f"Figure: {figure}")
+    else:
+        console.info("No figure: it needs matplotlib; pip install 'protocol-mvc[viz]'.")
+    return {"runs": runs, "class_sizes": class_sizes, "cluster_sizes": model.cluster_sizes_}

@@ -10,9 +10,8 @@ import numpy.typing as npt
 from rich.filesize import decimal
 from sklearn.preprocessing import normalize
 
-from protocol_mvc.cli.files import Source, read_data
+from protocol_mvc.cli.inputs import Settings, Source, make_model, read_data
 from protocol_mvc.cli.output import Console, JsonDict, table
-from protocol_mvc.cli.settings import Settings, make_model
 from protocol_mvc.data.checks import is_mapped, is_sparse, row_slices
 from protocol_mvc.data.scaling import choose_scaling, column_statistics, fit_scalers, scaled_rows
 from protocol_mvc.data.views import Views
@@ -27,7 +26,6 @@ from protocol_mvc.utils.config import resolve_auto
 
 DEFAULT_N_CLUSTERS = 10  # for the estimate of time and memory if -k is not given
 DUPLICATE_SHARE = 0.01  # share of duplicate samples above which there is a note
-HASH_FACTOR = 6364136223846793005  # odd, so that the product with a hash loses no bits
 HEADERS = ("view", "features", "type", "scaling", "range", "zeros", "constant", "missing", "duplicate")
 TRIAL_SAMPLES, TRIAL_STEPS, TRIAL_EPOCHS = 2048, 8, 4
 WIDTH_FIELDS = ("projection_dim", "feature_dim", "latent_dim")
@@ -109,14 +107,12 @@ def describe_view(views: Views, v: int) -> JsonDict:
 
 def describe_samples(views: Views) -> JsonDict:
     """Return counts of samples, of complete samples and of duplicates, and the size of the data."""
-    keys = np.zeros(len(views), dtype=np.int64)
-    for v in range(views.n_views):
-        keys = HASH_FACTOR * keys + _row_hashes(views, v)  # wraps around on overflow
+    hashes = np.column_stack([_row_hashes(views, v) for v in range(views.n_views)])
     return {
         "n_samples": len(views),
         "n_views": views.n_views,
         "n_complete_samples": int(views.mask.all(axis=1).sum()),
-        "n_duplicate_samples": len(keys) - len(np.unique(keys)),
+        "n_duplicate_samples": len(views) - len(np.unique(hashes, axis=0)),
         "data_bytes": sum(stored_bytes(array) for array in views.arrays),
         "memory_mapped": any(is_mapped(array) for array in views.arrays),
     }
@@ -174,7 +170,7 @@ def data_notes(described: list[JsonDict], samples: JsonDict) -> list[str]:
             f"{samples['n_duplicate_samples']} samples are duplicates in all views: many copies of one "
             "sample can form a cluster."
         )
-    needed, available = samples.get("fit_bytes") or 0, float("inf")
+    needed, available = samples.get("fit_bytes") or 0, 2**63
     if hasattr(os, "sysconf"):  # not on Windows
         available = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     if needed > available:

@@ -5,7 +5,6 @@ import math
 import os
 import signal
 import sys
-import threading
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -58,7 +57,7 @@ def signals_as_exceptions() -> Iterator[None]:
     def stop(number: int, frame: Any) -> None:
         raise StoppedError(128 + number)
 
-    if threading.current_thread() is not threading.main_thread() or os.environ.get("RANK", "0") != "0":
+    if os.environ.get("RANK", "0") != "0":
         yield
         return
     previous = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
@@ -81,9 +80,7 @@ class Console(NamedTuple):
             return
         from rich.console import Console as RichConsole
 
-        stdout = RichConsole()
-        if not stdout.is_terminal:
-            stdout = RichConsole(width=PIPE_WIDTH)
+        stdout = RichConsole(width=None if sys.stdout.isatty() else PIPE_WIDTH)
         for part in parts:
             stdout.print(part, soft_wrap=isinstance(part, str), markup=False, highlight=False)
 
@@ -126,9 +123,11 @@ class CommandGroup(TyperGroup):
         """Run the command and exit the process."""
         words = list(sys.argv[1:] if args is None else args)
         extra |= {"standalone_mode": False, "obj": words}
-        code, document = 0, JsonDict()
         try:
             result = super().main(args, *others, **extra)
+            if isinstance(result, int):  # typer.Exit, for example after --help
+                sys.exit(result)
+            code, document = 0, {"ok": True, **(result or {})}
         except Exception as error:
             found = error.__cause__ if isinstance(error.__cause__, KeyboardInterrupt) else error
             code, message = describe_error(found)
@@ -137,15 +136,8 @@ class CommandGroup(TyperGroup):
             if "--json" not in words and message:  # empty after the help of a bare command
                 typer.echo(f"error: {message}", err=True)
             results = found.document if isinstance(found, UnreliableResultError) else {}
-            document = {
-                **results,
-                "ok": False,
-                "error": {"code": code, "message": message, "hint": HINTS[code]},
-            }
-        else:
-            if isinstance(result, int):  # typer.Exit, for example after --help
-                sys.exit(result)
-            document = {"ok": True, **(result or {})}
+            details = {"code": code, "message": message, "hint": HINTS[code]}
+            document = {**results, "ok": False, "error": details}
         if "--json" in words:
             typer.echo(json.dumps(as_json(document), allow_nan=False, default=str))
         sys.exit(code)

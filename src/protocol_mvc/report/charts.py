@@ -196,12 +196,7 @@ def per_view_cluster_auc(facts: Facts, scalers: Sequence[Scaler], rows: Ints) ->
 
     The AUC of a cluster is the probability that one of its samples is nearer to its center than a sample of
     another cluster: 0.5 is chance and 1 is perfect, whatever the sizes. A sample is left out of the center
-    that its own distance is measured to.
-
-    Args:
-        facts: The facts of the report.
-        scalers: Scaler of each view.
-        rows: Row indices of the samples to use.
+    that its own distance is measured to. Only the samples `rows` are used.
 
     Returns:
         AUC (n_views, n_clusters); NaN if a cluster has fewer than two samples with the view, or all of them.
@@ -233,12 +228,9 @@ def can_draw() -> bool:
 
 
 def draw_fit(model: Any, labels_true: Ints, path: Path) -> None:
-    """Draw class sizes, a t-SNE map of the samples and the loss curves of a fitted model.
+    """Draw class sizes, a t-SNE map of the samples and the loss curves of a fitted model to an image file.
 
-    Args:
-        model: Fitted estimator.
-        labels_true: (n,) ground truth, as class numbers from 0.
-        path: The image file to write.
+    The ground truth `labels_true` (n,) has class numbers from 0.
     """
     from matplotlib.figure import Figure  # an optional dependency
 
@@ -267,10 +259,7 @@ def draw_fit(model: Any, labels_true: Ints, path: Path) -> None:
 def mark_stages(axes: Any, stages: Sequence[str], first_epoch: int = 0) -> None:
     """Mark the start of each stage with a line, and its name above curves with a maximum of 1.
 
-    Args:
-        axes: Matplotlib axes.
-        stages: Name of the stage of each epoch.
-        first_epoch: Number of the first epoch on the axis.
+    `stages` has the name of the stage of each epoch; `first_epoch` is the first number on the axis.
     """
     for i, stage in enumerate(stages):
         if i == 0 or stage != stages[i - 1]:

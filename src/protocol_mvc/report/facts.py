@@ -16,7 +16,6 @@ Floats = npt.NDArray[np.float64]
 
 HIGH_CONFIDENCE, LOW_CONFIDENCE = 0.9, 0.5  # of one sample
 LOW_MEAN_CONFIDENCE = 0.7  # of a cluster; below it the report warns
-MAX_PRIOR_DIFFERENCE = 0.1  # between class prior and cluster sizes; above it the report warns
 RARE_FRACTION = 0.5  # of the mean cluster size; smaller clusters are rare
 MAX_CHANGED_LABELS = 0.01  # fraction that rounding on another machine may change; more means other data
 

@@ -1,28 +1,29 @@
-"""Settings of a fit: a config file, then `--set`, then the flags, validated together."""
+"""The inputs of a command: the settings of a fit, and the data, from files or as `@digits`.
+
+Settings come from a config file, then `--set`, then the flags, and are validated together.
+"""
 
 import json
 import tomllib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 import typer
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from protocol_mvc import io
 from protocol_mvc.cli.output import JsonDict
+from protocol_mvc.data.digits import load_digits_views
 from protocol_mvc.estimators.base import MultiViewClusterer
 from protocol_mvc.estimators.clusterers import ESTIMATORS
+from protocol_mvc.io.labels import SUFFIXES, LabelFile, match_labels, read_labels
 from protocol_mvc.utils.config import flatten_config, update_config
 from protocol_mvc.utils.text import short_repr
 
-LOADERS: dict[str, Callable[[str], Any]] = {
-    ".yaml": yaml.safe_load,
-    ".yml": yaml.safe_load,
-    ".toml": tomllib.loads,
-    ".json": json.loads,
-}
+LOADERS = {".yaml": yaml.safe_load, ".yml": yaml.safe_load, ".toml": tomllib.loads, ".json": json.loads}
 
 
 class Settings(BaseModel):
@@ -150,3 +151,63 @@ def _flatten(given: Mapping[str, Any], fields: Mapping[str, Any], prefix: str = 
         else:
             flat[name] = value
     return flat
+
+
+class Source(BaseModel):
+    """Where the data of a command come from; `run.json` records it."""
+
+    paths: list[str]  # of files or a folder, made absolute, or "@digits", "@digits:RATIO"
+    view_names: list[str] | None = None  # views to read; None for all
+    id_column: str | None = None  # column of sample ids in tables
+    labels: str | None = None  # column, array or file of true labels
+
+    @property
+    def label_file(self) -> Path | None:
+        """The path of the true labels if they are in a file of their own."""
+        path = Path(self.labels or "")
+        return path.absolute() if path.suffix.lower() in SUFFIXES else None
+
+    @model_validator(mode="after")
+    def make_absolute(self) -> Self:
+        """Make the paths absolute, so that commands in other folders find the files."""
+        self.paths = [path if path.startswith("@") else str(Path(path).absolute()) for path in self.paths]
+        self.labels = str(self.label_file) if self.label_file else self.labels
+        self.view_names = self.view_names or None
+        return self
+
+
+def read_data(source: Source) -> io.MultiViewDataset:
+    """Read the views and, if there are any, the true labels.
+
+    Raises:
+        OSError, ValueError: if a file cannot be read.
+        ModuleNotFoundError: if the format needs a package that is not installed.
+    """
+    column, views, ids = None if source.label_file else source.labels, source.view_names, source.id_column
+    if not any(path.startswith("@") for path in source.paths):
+        dataset = io.read_views(source.paths, view_columns=views, id_column=ids, labels=column)
+    elif len(source.paths) > 1 or views or ids or column:
+        raise typer.BadParameter(
+            f"{source.paths[0]} cannot be combined with files, --view, --id-column or --labels COLUMN"
+        )
+    else:
+        dataset = _load_named(source.paths[0])
+    if source.label_file is None:
+        return dataset
+    samples = dataset.views.sample_ids
+    own = LabelFile(samples, [str(sample) for sample in samples], ", ".join(source.paths))
+    labels_true = match_labels(own, read_labels(source.label_file))[1]
+    return io.MultiViewDataset(dataset.views, labels_true, dataset.path)
+
+
+def _load_named(word: str) -> io.MultiViewDataset:
+    """Load "@digits", or "@digits:RATIO" with an imbalance ratio."""
+    name, _, text = word[1:].partition(":")
+    if name != "digits":
+        raise typer.BadParameter(f"{word}: the only data set known by name is @digits; pass a file instead")
+    try:
+        ratio = float(text) if text else None
+    except ValueError:
+        raise typer.BadParameter(f"{word}: the imbalance ratio must be a number, as in @digits:0.1") from None
+    views, labels_true = load_digits_views(imbalance_ratio=ratio, random_state=0)
+    return io.MultiViewDataset(views, labels_true, Path(word))
