@@ -57,7 +57,7 @@ def fit_run(
     """Fit a model, write a run and return its record; `words` is the command line."""
     model = make_model(settings, verbose=is_main_process() and not console.quiet)
     if not is_main_process():
-        _fit(Console(quiet=True), model, read_data(source).views, output / CHECKPOINT)
+        _fit_model(Console(quiet=True), model, read_data(source).views, None, output / CHECKPOINT)
         raise typer.Exit
     resume = resume or is_restarted()
     check_folder(output, force, resume)
@@ -103,7 +103,8 @@ def _fit_model(
     for note in id_column_notes(views):
         console.info(f"warning: {note}")
     started = time.perf_counter()
-    messages = _fit(console, model, views, checkpoint)
+    with console.show_warnings(RESULT_WARNINGS) as caught, process_group(resolve_device(model.device)):
+        model.fit(views, checkpoint_dir=checkpoint)
     seconds = time.perf_counter() - started
     facts = collect_facts(model, views, proba=model.label_distributions_)
     scores = None if labels_true is None else all_scores(labels_true, model.labels_)
@@ -113,16 +114,9 @@ def _fit_model(
         "view_weights": dict(zip(views.names, model.view_weights_, strict=True)),
         "findings": [finding.text for finding in findings(facts)],
         "scores": scores and {name: round(value, 4) for name, value in scores.items()},
-        "warnings": messages,
+        "warnings": [str(found.message) for found in caught if issubclass(found.category, RESULT_WARNINGS)],
         "environment": model.environment_,
     }
-
-
-def _fit(console: Console, model: MultiViewClusterer, views: Views, checkpoint: Path) -> list[str]:
-    """Fit the model and return the warnings about its result."""
-    with console.show_warnings(RESULT_WARNINGS) as caught, process_group(resolve_device(model.device)):
-        model.fit(views, checkpoint_dir=checkpoint)
-    return [str(warning.message) for warning in caught if issubclass(warning.category, RESULT_WARNINGS)]
 
 
 def _print_results(console: Console, record: JsonDict, run: Path) -> None:

@@ -37,11 +37,8 @@ def describe_data(console: Console, source: Source, settings: Settings) -> JsonD
     described, clusters = [describe_view(views, v) for v in range(views.n_views)], None
     if k is not None:
         sizes = estimate_cluster_sizes(views, k, settings.random_state)
-        clusters = {
-            "sizes": sizes,
-            "n_samples": sum(sizes),
-            "max_to_min": sizes[0] / min(filter(None, sizes)),
-        }
+        ratio = sizes[0] / min(filter(None, sizes))
+        clusters = {"sizes": sizes, "n_samples": sum(sizes), "max_to_min": ratio}
     console.info("Running a few training steps to estimate the time of a fit")
     samples, k = describe_samples(views), min(k or DEFAULT_N_CLUSTERS, len(views))
     samples |= {"fit_bytes": None, "fit_seconds": None}
@@ -53,7 +50,7 @@ def describe_data(console: Console, source: Source, settings: Settings) -> JsonD
     if clusters:
         console.print(
             f"Estimated cluster sizes without training: {', '.join(map(str, sizes))} "
-            f"(largest : smallest = {clusters['max_to_min']:.1f} : 1)."
+            f"(largest : smallest = {ratio:.1f} : 1)."
         )
     console.print(*notes)
     return {**samples, "views": described, "clusters": clusters, "notes": notes}

@@ -1,7 +1,4 @@
-"""The inputs of a command: the settings of a fit, and the data, from files or as `@digits`.
-
-Settings come from a config file, then `--set`, then the flags, and are validated together.
-"""
+"""The inputs of a command: settings (a config file, then `--set`, then the flags) and data."""
 
 import json
 import tomllib
@@ -77,9 +74,8 @@ def read_settings(file: Path | None, changes: Iterable[str] | None, **flags: Any
         return Settings(config=update_config(presets[preset], config), **given)
     except ValidationError as error:
         first = error.errors()[0]
-        raise typer.BadParameter(
-            f"setting {first['loc'][0]!r} cannot be {short_repr(first['input'])}: {first['msg']}"
-        ) from None
+        culprit = f"setting {first['loc'][0]!r} cannot be {short_repr(first['input'])}"
+        raise typer.BadParameter(f"{culprit}: {first['msg']}") from None
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None
 

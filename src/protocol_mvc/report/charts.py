@@ -21,7 +21,6 @@ from protocol_mvc.report.text import shorten
 from protocol_mvc.training.stage import EpochRecord
 
 Features = npt.NDArray[np.floating[Any]]
-Bools = npt.NDArray[np.bool_]
 History = Sequence[dict[str, Any]]
 
 MAX_POINTS = 10_000  # on the map
@@ -123,7 +122,7 @@ def nearest_clusters(features: Features, labels: Ints, n_clusters: int) -> list[
     return [nearest.get(c) for c in range(n_clusters)]
 
 
-def name_view_sets(mask: Bools, names: tuple[str, ...]) -> tuple[Ints, list[str]]:
+def name_view_sets(mask: npt.NDArray[np.bool_], names: tuple[str, ...]) -> tuple[Ints, list[str]]:
     """Group the samples by the views they have.
 
     Args:

@@ -44,14 +44,8 @@ def headline(facts: Facts) -> str:
 
 def findings(facts: Facts) -> list[Finding]:
     """Return all findings: on sizes, estimated prior, confidence, stability, training, data, ground truth."""
-    return [
-        *_size_findings(facts),
-        *_rarity_findings(facts),
-        _prior_finding(facts),
-        *_confidence_findings(facts),
-        *_stability_findings(facts),
-        *_data_findings(facts),
-    ]
+    parts = (_size_findings, _rarity_findings, _confidence_findings, _stability_findings, _data_findings)
+    return [finding for part in parts for finding in part(facts)]
 
 
 def _size_findings(facts: Facts) -> Iterator[Finding]:
@@ -101,6 +95,7 @@ def _prior_finding(facts: Facts) -> Finding:
 
 
 def _confidence_findings(facts: Facts) -> Iterator[Finding]:
+    yield _prior_finding(facts)
     high = format_percent(float(np.mean(facts.confidence > HIGH_CONFIDENCE)))
     n_low = int((facts.confidence < LOW_CONFIDENCE).sum())
     low = f"{format_percent(n_low / facts.n_samples)} ({count_noun(n_low, 'sample')})" if n_low else "none"
@@ -151,8 +146,7 @@ def _data_findings(facts: Facts) -> Iterator[Finding]:
         tail = format_percent(group_recall(facts.labels_true, facts.labels).tail)
         few = len(np.unique(facts.labels_true)) < 3
         group = "recall of the smallest class" if few else "mean recall of the smallest third of the classes"
-        text = f"Accuracy against the ground truth is {accuracy}; {group} is {tail}."
-        yield Finding("Ground truth", text)
+        yield Finding("Ground truth", f"Accuracy against the ground truth is {accuracy}; {group} is {tail}.")
 
 
 def assess_cluster(facts: Facts, cluster: int) -> tuple[str, bool]:
