@@ -239,11 +239,10 @@ def estimate_cost(views: Views, model: MultiViewClusterer) -> Cost:
     n_bytes = (
         sum(stored_bytes(array) for array in views.arrays if not is_mapped(array))
         + (4 if n_used == n else 8) * n_used * dense  # a subsample is copied before it is scaled
-        + 9 * n_partition**2
-        + 14 * n_partition * sum(views.n_features)  # partition, measured
+        + n_partition * (9 * n_partition + 14 * sum(views.n_features))  # partition, measured
         + 16 * n_used * views.n_views * width  # features
         + 16 * sum(parameter.numel() for parameter in method.parameters())
-        + 24 * n * model.n_clusters
+        + 24 * n * model.n_clusters  # outputs of each sample
     )
     try:
         times = [measure_stage(stage, method, source, generator) for stage in stages]
