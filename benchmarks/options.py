@@ -14,7 +14,7 @@ from benchmarks.datasets import list_datasets
 from benchmarks.methods import COMPARED, METHODS, NETWORKS, Changes, config_of
 from benchmarks.records import Record, read_all
 from benchmarks.runs import Unit, units
-from protocol_mvc.report import figures
+from protocol_mvc.report import charts
 
 RESULTS, FIGURES = Path("benchmarks/results"), Path("benchmarks/figures")
 PATTERNS = [str(RESULTS / "*.jsonl")]
@@ -118,7 +118,7 @@ def read_records(patterns: Iterable[str]) -> list[Record]:
 
 def draw(path: Path, function: Callable[..., None], *args: Any) -> None:
     """Call ``function(*args, path)`` if matplotlib is installed, and print the path."""
-    if figures.can_draw():
+    if charts.can_draw():
         function(*args, path)
         err.print(f"Figure: {path}", markup=False, highlight=False, soft_wrap=True)
     else:

@@ -10,7 +10,7 @@ import numpy as np
 from benchmarks.records import Record
 from benchmarks.studies import GRIDS
 from benchmarks.tables import accuracy_grid, data_title
-from protocol_mvc.report.figures import mark_stages
+from protocol_mvc.report.charts import mark_stages
 
 
 def draw_convergence(records: Sequence[Record], path: Path) -> None:

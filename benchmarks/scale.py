@@ -20,7 +20,7 @@ from benchmarks.memory import PeakMemory
 from benchmarks.records import RESULTS, append, now, provenance, timed
 from benchmarks.runs import epochs_and_stages
 from protocol_mvc import PROTOCOL, io
-from protocol_mvc.cli.cost import estimate_cost
+from protocol_mvc.cli.info import estimate_cost
 from protocol_mvc.data import Views, data_hash, fit_scalers
 from protocol_mvc.evaluation.metrics import all_scores, is_correct
 

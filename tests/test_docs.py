@@ -29,7 +29,9 @@ from protocol_mvc.evaluation.stability import DISSOLVED_JACCARD
 from protocol_mvc.methods.protocol.config import PRESETS
 from protocol_mvc.partition import consensus
 from protocol_mvc.partition.config import CandidateOptions
-from protocol_mvc.report import charts, facts, tables
+from protocol_mvc.report import charts, facts
+from protocol_mvc.report.page import N_LEAST_CONFIDENT
+from protocol_mvc.report.text import MAX_PRIOR_DIFFERENCE
 from protocol_mvc.transport import solver
 from protocol_mvc.utils.config import update_config
 
@@ -175,9 +177,9 @@ def test_the_guide_states_the_limits_of_the_code():
     for value in (
         f"fewer than {consensus.MIN_CLUSTER_SIZE} samples",
         f"below {DISSOLVED_JACCARD}",
-        f"{100 * facts.MAX_PRIOR_DIFFERENCE:.0f} % of the samples",
+        f"{100 * MAX_PRIOR_DIFFERENCE:.0f} % of the samples",
         f"{charts.MAX_POINTS:,} points",
-        f"{tables.N_LEAST_CONFIDENT} samples",
+        f"{N_LEAST_CONFIDENT} samples",
         f"below {facts.LOW_MEAN_CONFIDENCE}",
         f"below {facts.LOW_CONFIDENCE}",
         f"({CandidateOptions().max_samples} samples)",

@@ -79,7 +79,7 @@ def test_only_the_default_pattern_may_match_nothing(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("installed", [True, False])
 def test_a_figure_needs_matplotlib(tmp_path, monkeypatch, capsys, installed: bool):
-    monkeypatch.setattr("protocol_mvc.report.figures.can_draw", lambda: installed)
+    monkeypatch.setattr("protocol_mvc.report.charts.can_draw", lambda: installed)
     drawn: list[object] = []
     draw(tmp_path / "p.png", lambda row, path: drawn.append(path), 1)
     assert drawn == [tmp_path / "p.png"] * installed

@@ -11,8 +11,8 @@ from tests.examples import TINY, TINY_PAPER, blobs, seeded, source, tiny
 from tests.methods.small import small
 from torch import nn
 
-from protocol_mvc.cli import cost
-from protocol_mvc.cli.cost import StageTime, estimate_cost, measure_stage
+from protocol_mvc.cli import info
+from protocol_mvc.cli.info import StageTime, estimate_cost, measure_stage
 from protocol_mvc.data import as_views
 from protocol_mvc.data.batches import Source
 from protocol_mvc.estimators.clusterers import ESTIMATORS
@@ -97,5 +97,5 @@ def test_a_trial_that_diverges_gives_no_time(monkeypatch):
     def diverge(*args):
         raise DivergenceError("nan")
 
-    monkeypatch.setattr(cost, "train", diverge)
+    monkeypatch.setattr(info, "train", diverge)
     assert estimate_cost(as_views(VIEWS), tiny()).seconds is None

@@ -7,7 +7,7 @@ import pytest
 from tests.cli.running import document, run
 from tests.examples import blobs, tiny
 
-from protocol_mvc.cli import demo
+from protocol_mvc.cli import fit
 from protocol_mvc.data import as_views
 
 VIEWS, LABELS_TRUE = blobs()
@@ -16,8 +16,8 @@ VIEWS, LABELS_TRUE = blobs()
 @pytest.fixture
 def small(monkeypatch):
     """Small data and a small model."""
-    monkeypatch.setattr(demo, "load_digits_views", lambda **options: (as_views(VIEWS), LABELS_TRUE))
-    monkeypatch.setattr(demo, "PROTOCOL", functools.partial(tiny))
+    monkeypatch.setattr(fit, "load_digits_views", lambda **options: (as_views(VIEWS), LABELS_TRUE))
+    monkeypatch.setattr(fit, "PROTOCOL", functools.partial(tiny))
 
 
 def test_the_demo_prints_tables_and_draws_a_figure(small, tmp_path):

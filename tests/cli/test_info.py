@@ -1,5 +1,7 @@
 """Descriptions of data before a fit: counts, duplicates, notes and estimates; nothing is written."""
 
+import os
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -9,7 +11,6 @@ from scipy.sparse import csr_array
 from tests.cli.running import QUICK, VIEWS, document, error_line, run, save
 from tests.examples import blobs, with_gaps
 
-from protocol_mvc.cli import info
 from protocol_mvc.cli.info import (
     data_notes,
     describe_samples,
@@ -103,7 +104,7 @@ def test_notes_name_the_view_and_the_number(monkeypatch):
     assert "'x'" in constant
     assert "20.0%" in missing
     assert "1 samples" in duplicate
-    monkeypatch.setattr(info, "_physical_memory", lambda: 1000)
+    monkeypatch.setattr(os, "sysconf", {"SC_PAGE_SIZE": 10, "SC_PHYS_PAGES": 100}.get)
     memory = data_notes(described, samples | {"fit_bytes": 2000})[-1]
     assert "2.0 kB" in memory
     assert "1.0 kB" in memory

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from protocol_mvc.cli import output
-from protocol_mvc.cli.options import Json, Quiet
-from protocol_mvc.cli.output import CommandGroup, Console, as_json, error_message, exit_code
+from protocol_mvc.cli.main import Json, Quiet
+from protocol_mvc.cli.output import CommandGroup, Console, as_json, describe_error
 from protocol_mvc.exceptions import DivergenceError, ModelFileError, UnreliableResultError
 
 ERRORS = {
@@ -133,8 +133,7 @@ def test_arrays_become_lists_and_infinity_a_string():
 
 def test_every_exit_code_has_a_hint():
     assert set(output.HINTS) == {1, 2, 3, 4, 5, 130, 143}
-    assert exit_code(KeyError("x")) == 1
-    assert error_message(KeyError("x")) == "KeyError: 'x'"
+    assert describe_error(KeyError("x")) == (1, "KeyError: 'x'")
 
 
 @pytest.mark.parametrize(("rank", "handles"), [("0", True), ("1", False)])

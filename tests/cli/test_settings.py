@@ -9,10 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from protocol_mvc.cli import settings
-from protocol_mvc.cli.options import check_choice
+from protocol_mvc.cli.inputs import PARAMETERS, Settings, check_choice, make_model, read_settings
 from protocol_mvc.cli.output import as_json
-from protocol_mvc.cli.settings import PARAMETERS, make_model, read_settings
 from protocol_mvc.estimators.clusterers import ESTIMATORS
 from protocol_mvc.methods.protocol.config import PRESETS, BatchTransport
 from protocol_mvc.utils.config import flatten_config, update_config
@@ -31,7 +29,7 @@ def write(tmp_path, text: str, name: str = "c.yaml"):
     return path
 
 
-def value_of(found: settings.Settings, name: str):
+def value_of(found: Settings, name: str):
     return config_fields(found.config)[name]
 
 
@@ -160,10 +158,7 @@ def test_an_invalid_config_file_is_a_usage_error(tmp_path, name: str, text: str)
         read_settings(write(tmp_path, text, name), None)
 
 
-def test_a_config_file_has_a_size_limit_and_must_exist(tmp_path, monkeypatch):
-    monkeypatch.setattr(settings, "MAX_CONFIG_BYTES", 10)
-    with pytest.raises(typer.BadParameter, match="10 bytes"):
-        read_settings(write(tmp_path, "n_clusters: 4"), None)
+def test_a_config_file_must_exist(tmp_path):
     with pytest.raises(FileNotFoundError):
         read_settings(tmp_path / "no.yaml", None)
 

@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
 from tests.examples import Floats, Labels, blobs
+from tests.report.factories import make_facts
 
 from protocol_mvc import as_views
 from protocol_mvc.data.scaling import fit_scalers
@@ -23,7 +24,6 @@ from protocol_mvc.report.charts import (
     name_view_sets,
     nearest_clusters,
     per_view_cluster_auc,
-    stage_summaries,
     training_data,
     tsne_embedding,
 )
@@ -103,7 +103,7 @@ def test_names_of_sets_of_views():
 
 def test_stages_are_summarised():
     assert loss_names(HISTORY) == ["a", "b"]
-    assert [tuple(stage) for stage in stage_summaries(HISTORY)] == [
+    assert [tuple(stage.values()) for stage in training_data(HISTORY)["stages"]] == [
         ("first", 2, 2.0, {"a": (4.0, 2.0)}),
         ("second", 1, 0.5, {"b": (7.0, 7.0)}),
         ("third", 1, 0.5, {"a": (1.0, 1.0), "b": (7.0, 7.0)}),
@@ -112,18 +112,18 @@ def test_stages_are_summarised():
 
 def test_a_curve_has_a_line_for_each_run_of_epochs_with_the_loss():
     a, b = training_data(HISTORY)["curves"]
-    assert (a.low, a.high, len(a.lines)) == (1.0, 4.0, 2)
-    assert len(b.lines) == 1
-    heights = [float(point.split(",")[1]) for line in a.lines for point in line.split()]
+    assert (a["low"], a["high"], len(a["lines"])) == (1.0, 4.0, 2)
+    assert len(b["lines"]) == 1
+    heights = [float(point.split(",")[1]) for line in a["lines"] for point in line.split()]
     expected = [0, CURVE_HEIGHT * 2 / 3, CURVE_HEIGHT * 2 / 3, CURVE_HEIGHT, CURVE_HEIGHT]
     assert heights == pytest.approx(expected, abs=0.1)
-    assert {float(point.split(",")[1]) for point in b.lines[0].split()} == {CURVE_HEIGHT / 2}
+    assert {float(point.split(",")[1]) for point in b["lines"][0].split()} == {CURVE_HEIGHT / 2}
 
 
 def test_stages_start_at_their_first_point():
     data = training_data(HISTORY)
     a, b = data["curves"]
-    first = [float(line.split(",")[0]) for line in (a.lines[0], b.lines[0], a.lines[1])]
+    first = [float(line.split(",")[0]) for line in (a["lines"][0], b["lines"][0], a["lines"][1])]
     assert data["stage_starts"] == first
     assert all(0 < x < CURVE_WIDTH for x in first)
 
@@ -131,14 +131,15 @@ def test_stages_start_at_their_first_point():
 def test_long_trainings_are_subsampled_and_no_training_has_no_curves():
     history = [{"stage": "s", "epoch": i, "seconds": 0.0, "a": float(i)} for i in range(5000)]
     (curve,) = training_data(history)["curves"]
-    assert len(curve.lines[0].split()) <= MAX_EPOCHS + 1
+    assert len(curve["lines"][0].split()) <= MAX_EPOCHS + 1
     empty = training_data([])
     assert [*empty["curves"], *empty["stages"], *empty["stage_starts"]] == []
 
 
 def measure(arrays, labels: Labels, k: int) -> Floats:
     views = as_views(arrays)
-    return per_view_cluster_auc(views, fit_scalers(views, "none"), np.arange(len(labels)), labels, k)
+    facts = make_facts(labels.tolist(), k, views=views)
+    return per_view_cluster_auc(facts, fit_scalers(views, "none"), np.arange(len(labels)))
 
 
 def auc_by_pairs(x: Floats, labels: Labels, cluster: int) -> float:
@@ -188,8 +189,8 @@ def test_samples_without_the_view_do_not_count():
 
 def test_a_view_without_samples_has_no_auc():
     views = as_views({"a": VIEWS[0]}).select(("a", "b"), (5, 2))
-    scalers = fit_scalers(views, "none")
-    assert np.isnan(per_view_cluster_auc(views, scalers, np.arange(47), LABELS_TRUE, 3)[1]).all()
+    facts = make_facts(LABELS_TRUE.tolist(), views=views)
+    assert np.isnan(per_view_cluster_auc(facts, fit_scalers(views, "none"), np.arange(47))[1]).all()
 
 
 def test_auc_of_sparse_views_in_any_order_is_that_of_dense_ones():

@@ -4,7 +4,7 @@ import pytest
 from matplotlib.figure import Figure
 from tests.examples import blobs, tiny
 
-from protocol_mvc.report.figures import can_draw, draw_fit, mark_stages
+from protocol_mvc.report.charts import can_draw, draw_fit, mark_stages
 
 VIEWS, LABELS_TRUE = blobs()
 

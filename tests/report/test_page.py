@@ -15,7 +15,7 @@ from tests.examples import TINY, blobs, tiny, with_gaps
 from tests.report.factories import EVIL, facts_of_sizes, make_stability
 
 from protocol_mvc import as_views
-from protocol_mvc.report import charts, page, tables, write_report
+from protocol_mvc.report import charts, page, write_report
 from protocol_mvc.utils.config import update_config
 
 VIEWS, LABELS_TRUE = blobs()
@@ -193,10 +193,11 @@ def test_any_fit_has_a_report(tmp_path, X, params):
 def render(sizes: list[int], monkeypatch, **given: Any) -> str:
     n, rng = sum(sizes), np.random.default_rng(0)
     monkeypatch.setattr(charts, "tsne_embedding", lambda x, seed, max_iter: x[:, :2])
-    monkeypatch.setattr(page, "_features", lambda model, facts, rows: rng.normal(size=(len(rows), 8)))
+    model = copy(MODEL)
+    model.embedding_ = rng.normal(size=(n, 8))
     views, ids = as_views([np.ones((n, 5)), np.ones((n, 4))]), [f"sample-number-{i:08d}" for i in range(n)]
     facts = facts_of_sizes(sizes, **{"views": views, "sample_ids": ids, **given})
-    return page.render(MODEL, facts, None)
+    return page.render(model, facts, None)
 
 
 def big(n: int, k: int, monkeypatch) -> str:
@@ -214,7 +215,7 @@ def test_the_tables_by_hand(monkeypatch):
     assert rows["2"][1:] == ["0", "0%", "33.3%", "–", "–"]
     assert rows["view_0"][1:] == ["0.60", "0.50", "5", "100%"]
     samples = [name for name in reversed(rows) if name.startswith("sample-")]
-    assert samples == [f"sample-number-{59 - i:08d}" for i in range(tables.N_LEAST_CONFIDENT)]
+    assert samples == [f"sample-number-{59 - i:08d}" for i in range(page.N_LEAST_CONFIDENT)]
 
 
 @pytest.mark.parametrize(("n", "k"), [(10_000, 10), (30_000, 200)])

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from tests.report.factories import facts_of_sizes, make_facts
 
 from protocol_mvc.evaluation.metrics import all_scores
-from protocol_mvc.report.tables import (
+from protocol_mvc.report.page import (
     MAX_TABLE_WIDTH,
     N_BINS,
     N_TYPICAL,
@@ -25,10 +25,10 @@ LABELS = st.lists(st.integers(0, 7), min_size=1, max_size=60)
 @given(LABELS)
 def test_every_cluster_has_a_row(labels):
     rows = cluster_rows(make_facts(labels, 8))
-    assert [row.cluster for row in rows] == list(range(8))
-    assert sum(row.size for row in rows) == len(labels)
-    assert sum(row.share for row in rows) == pytest.approx(1)
-    assert all(np.isnan(row.confidence) == (row.size == 0) for row in rows)
+    assert [row["cluster"] for row in rows] == list(range(8))
+    assert sum(row["size"] for row in rows) == len(labels)
+    assert sum(row["share"] for row in rows) == pytest.approx(1)
+    assert all(np.isnan(row["confidence"]) == (row["size"] == 0) for row in rows)
 
 
 @given(LABELS)
@@ -37,30 +37,30 @@ def test_rare_clusters_or_else_the_smallest_third_smallest_first(labels):
     rows = rare_cluster_rows(facts, np.full((2, 8), 0.7))
     found = facts.nonempty_clusters
     shown = facts.rare_clusters or found[len(found) - max(len(found) // 3, 1) :]
-    assert [row.row.cluster for row in rows] == shown[::-1]
+    assert [row["cluster"] for row in rows] == shown[::-1]
     for row in rows:
-        members = {facts.sample_ids[i] for i in np.flatnonzero(facts.labels == row.row.cluster)}
-        assert set(row.typical_samples) <= members
-        assert len(row.typical_samples) == min(N_TYPICAL, row.row.size)
-        assert row.second_choice is None or facts.cluster_sizes[row.second_choice] > 0
-        assert 0 <= row.second_choice_share <= 1
-        assert row.is_warning == (row.row.cluster in facts.tiny_clusters)
+        members = {facts.sample_ids[i] for i in np.flatnonzero(facts.labels == row["cluster"])}
+        assert set(row["typical_samples"]) <= members
+        assert len(row["typical_samples"]) == min(N_TYPICAL, row["size"])
+        assert row["second_choice"] is None or facts.cluster_sizes[row["second_choice"]] > 0
+        assert 0 <= row["second_choice_share"] <= 1
+        assert row["is_warning"] == (row["cluster"] in facts.tiny_clusters)
 
 
 def test_the_best_view_of_rare_clusters():
     auc = np.array([[0.9, 0.8, 0.7, np.nan], [0.5, 0.9, np.nan, np.nan]])
     rows = rare_cluster_rows(facts_of_sizes([9, 7, 5, 1]), auc)
-    assert [(row.row.cluster, row.best_view) for row in rows] == [(3, None)]
+    assert [(row["cluster"], row["best_view"]) for row in rows] == [(3, None)]
     (row,) = rare_cluster_rows(facts_of_sizes([9, 7]), auc[:, :2])
-    assert (row.row.cluster, row.best_view, row.view_auc) == (1, 1, [0.8, 0.9])
+    assert (row["cluster"], row["best_view"], row["view_auc"]) == (1, 1, [0.8, 0.9])
 
 
 def test_typical_samples_have_the_highest_confidence():
     confidence = np.r_[np.full(60, 0.9), 0.8, 0.99, 0.7, 0.9, 0.95]
     facts = facts_of_sizes([60, 5], confidence=confidence, second_choice=np.zeros(65, dtype=np.int64))
     (row,) = rare_cluster_rows(facts, np.full((2, 2), 0.9))
-    assert row.typical_samples == ["61", "64", "63"]
-    assert (row.second_choice, row.second_choice_share) == (0, 1.0)
+    assert row["typical_samples"] == ["61", "64", "63"]
+    assert (row["second_choice"], row["second_choice_share"]) == (0, 1.0)
 
 
 @given(LABELS, st.integers(0, 99))
@@ -82,26 +82,26 @@ def test_no_scores_without_labels():
 def test_every_sample_is_in_the_contingency_table_once(pairs):
     labels, labels_true = np.array(pairs).T
     found = compare_labels(labels_true, labels)
-    table = np.array(found.contingency)
+    table = np.array(found["contingency"])
     assert table.sum() == len(pairs)
-    assert sorted(found.clusters) == np.unique(labels).tolist()
-    for row, name in zip(table, [row.name for row in found.classes], strict=True):
-        for count, cluster in zip(row, found.clusters, strict=True):
+    assert sorted(found["clusters"]) == np.unique(labels).tolist()
+    for row, name in zip(table, [row["name"] for row in found["classes"]], strict=True):
+        for count, cluster in zip(row, found["clusters"], strict=True):
             assert count == np.sum((labels_true == name) & (labels == cluster))
-    assert np.all(np.diff([row.size for row in found.classes]) <= 0)
-    assert all((row.cluster is None) == (row.recall == 0) for row in found.classes)
+    assert np.all(np.diff([row["size"] for row in found["classes"]]) <= 0)
+    assert all((row["cluster"] is None) == (row["recall"] == 0) for row in found["classes"])
 
 
 def test_comparison_by_hand():
     labels_true = np.array(["b"] * 5 + ["a"] * 3 + ["c"])
     found = compare_labels(labels_true, np.array([1, 1, 1, 0, 2, 0, 0, 0, 0]))
-    assert [tuple(row) for row in found.classes] == [
+    assert [tuple(row.values()) for row in found["classes"]] == [
         ("b", 5, 1, 0.6, [(0, 1), (2, 1)]),
         ("a", 3, 0, 1.0, []),
         ("c", 1, None, 0.0, [(0, 1)]),
     ]
-    assert found.clusters == [1, 0, 2]
-    assert found.contingency == [[3, 1, 1], [0, 3, 0], [0, 1, 0]]
+    assert found["clusters"] == [1, 0, 2]
+    assert found["contingency"] == [[3, 1, 1], [0, 3, 0], [0, 1, 0]]
 
 
 def test_all_scores_are_shown_and_described():
@@ -114,5 +114,5 @@ def test_all_scores_are_shown_and_described():
 
 def test_classes_without_a_cluster_and_a_table_too_wide_to_read():
     found = compare_labels(np.arange(41), np.array([0] * 40 + [1]))
-    assert found.contingency is None
-    assert sum(row.cluster is None for row in found.classes) == 39 > MAX_TABLE_WIDTH
+    assert found["contingency"] is None
+    assert sum(row["cluster"] is None for row in found["classes"]) == 39 > MAX_TABLE_WIDTH

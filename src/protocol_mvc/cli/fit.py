@@ -1,27 +1,27 @@
-"""The command `fit`: cluster the data and write a run."""
+"""The commands `fit`, which clusters data and writes a run, and `demo`, which compares methods."""
 
 import os
 import shlex
 import shutil
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import typer
 
 from protocol_mvc import io
-from protocol_mvc.cli.data import Source, read_data
 from protocol_mvc.cli.info import id_column_notes
-from protocol_mvc.cli.options import check_output
+from protocol_mvc.cli.inputs import Settings, Source, make_model, read_data
 from protocol_mvc.cli.output import Console, JsonDict, table
-from protocol_mvc.cli.run_folder import CHECKPOINT, check_folder, write_run
-from protocol_mvc.cli.settings import Settings, make_model
-from protocol_mvc.data import Views
+from protocol_mvc.cli.runs import CHECKPOINT, check_folder, check_output, write_run
+from protocol_mvc.data import Views, fit_scalers, scaled_rows
+from protocol_mvc.data.digits import load_digits_views
 from protocol_mvc.estimators.base import MultiViewClusterer
-from protocol_mvc.evaluation.metrics import all_scores
+from protocol_mvc.estimators.clusterers import PROTOCOL
+from protocol_mvc.evaluation.metrics import all_scores, clustering_accuracy
 from protocol_mvc.exceptions import (
     ConstantViewWarning,
     DivergenceWarning,
@@ -30,13 +30,16 @@ from protocol_mvc.exceptions import (
 )
 from protocol_mvc.io.lock import lock_folder
 from protocol_mvc.io.write import ANNOTATED
+from protocol_mvc.partition.candidates import kmeans
+from protocol_mvc.report import charts
 from protocol_mvc.report.facts import collect_facts
-from protocol_mvc.report.tables import cluster_rows
+from protocol_mvc.report.page import cluster_rows
 from protocol_mvc.report.text import findings
 from protocol_mvc.utils.device import resolve_device
 from protocol_mvc.utils.distributed import is_main_process, is_restarted, process_group
 
 RESULT_WARNINGS = (UnreliableClusterWarning, DivergenceWarning, ConstantViewWarning)
+DEMO_SCORES = {"acc": "ACC", "nmi": "NMI", "pur": "PUR", "recall": "recall", "tail": "tail"}
 
 
 def fit_run(
@@ -54,53 +57,42 @@ def fit_run(
     """Fit a model, write a run and return its record; `words` is the command line."""
     model = make_model(settings, verbose=is_main_process() and not console.quiet)
     if not is_main_process():
-        _fit(Console(quiet=True), model, read_data(source).views, output / CHECKPOINT)
+        _fit_model(Console(quiet=True), model, read_data(source).views, None, output / CHECKPOINT)
         raise typer.Exit
     resume = resume or is_restarted()
     check_folder(output, force, resume)
     if write_anndata is not None:
         _check_anndata_copy(source, write_anndata, force)
-    with lock_folder(output), _resume_hint(words):
-        if force and not resume:
-            shutil.rmtree(output / CHECKPOINT, ignore_errors=True)
-        views, labels_true, _ = read_data(source)
-        inputs = _inputs(words, source, settings, views)
-        record = inputs | _fit_model(console, model, views, labels_true, output / CHECKPOINT)
-        record["data"]["sha256"] = model.data_hash_
-        write_run(output, model, model.label_distributions_, record)
-    if write_anndata is not None:  # after the run, which is kept if this fails
-        note = {"command": record["command"], "started": record["started"], "sha256": model.data_hash_}
-        results = (model.sample_ids_, model.labels_, model.label_distributions_, model.transform(views))
-        io.write_anndata(source.paths[0], write_anndata, *results, note, overwrite=force)
-    _print_results(console, record)
-    console.info(f"Run: {output}. Report: {shlex.join(['protocol-mvc', 'report', str(output)])}")
-    document = {"run": output, **record}
-    if fail_on_warning and record["warnings"]:
-        raise UnreliableResultError(record["warnings"], document)
-    return document
-
-
-@contextmanager
-def _resume_hint(words: list[str]) -> Iterator[None]:
-    """Put the command that continues the fit into the message of an interruption."""
     try:
-        yield
+        with lock_folder(output):
+            if force and not resume:
+                shutil.rmtree(output / CHECKPOINT, ignore_errors=True)
+            views, labels_true, _ = read_data(source)
+            record: JsonDict = {
+                "command": shlex.join(["protocol-mvc", *words]),
+                "working_directory": os.getcwd(),
+                "started": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+                "data": source.model_dump(),
+                "n_samples": len(views),
+                "n_features": dict(zip(views.names, views.n_features, strict=True)),
+                "settings": settings.record(),
+            }
+            record |= _fit_model(console, model, views, labels_true, output / CHECKPOINT)
+            record["data"]["sha256"] = model.data_hash_
+            write_run(output, model, record)
     except KeyboardInterrupt as stop:
         again = [word for word in words if word not in ("--force", "--resume")]
         stop.args = (f"Stopped. To continue: {shlex.join(['protocol-mvc', *again, '--resume'])}",)
         raise
-
-
-def _inputs(words: list[str], source: Source, settings: Settings, views: Views) -> JsonDict:
-    return {
-        "command": shlex.join(["protocol-mvc", *words]),
-        "working_directory": os.getcwd(),
-        "started": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
-        "data": source.model_dump(),
-        "n_samples": len(views),
-        "n_features": dict(zip(views.names, views.n_features, strict=True)),
-        "settings": settings.record(),
-    }
+    if write_anndata is not None:  # after the run, which is kept if this fails
+        note = {"command": record["command"], "started": record["started"], "sha256": model.data_hash_}
+        results = (model.sample_ids_, model.labels_, model.label_distributions_, model.transform(views))
+        io.write_anndata(source.paths[0], write_anndata, *results, note, overwrite=force)
+    _print_results(console, record, output)
+    document = {"run": output, **record}
+    if fail_on_warning and record["warnings"]:
+        raise UnreliableResultError(record["warnings"], document)
+    return document
 
 
 def _fit_model(
@@ -111,29 +103,23 @@ def _fit_model(
     for note in id_column_notes(views):
         console.info(f"warning: {note}")
     started = time.perf_counter()
-    messages = _fit(console, model, views, checkpoint)
+    with console.show_warnings(RESULT_WARNINGS) as caught, process_group(resolve_device(model.device)):
+        model.fit(views, checkpoint_dir=checkpoint)
     seconds = time.perf_counter() - started
     facts = collect_facts(model, views, proba=model.label_distributions_)
     scores = None if labels_true is None else all_scores(labels_true, model.labels_)
     return {
         "seconds": round(seconds, 2),
-        "clusters": [row._asdict() for row in cluster_rows(facts)],
+        "clusters": cluster_rows(facts),
         "view_weights": dict(zip(views.names, model.view_weights_, strict=True)),
         "findings": [finding.text for finding in findings(facts)],
         "scores": scores and {name: round(value, 4) for name, value in scores.items()},
-        "warnings": messages,
+        "warnings": [str(found.message) for found in caught if issubclass(found.category, RESULT_WARNINGS)],
         "environment": model.environment_,
     }
 
 
-def _fit(console: Console, model: MultiViewClusterer, views: Views, checkpoint: Path) -> list[str]:
-    """Fit the model and return the warnings about its result."""
-    with console.show_warnings(RESULT_WARNINGS) as caught, process_group(resolve_device(model.device)):
-        model.fit(views, checkpoint_dir=checkpoint)
-    return [str(warning.message) for warning in caught if issubclass(warning.category, RESULT_WARNINGS)]
-
-
-def _print_results(console: Console, record: JsonDict) -> None:
+def _print_results(console: Console, record: JsonDict, run: Path) -> None:
     rows = [
         (c["cluster"], c["size"], f"{c['share']:.1%}", f"{c['confidence']:.3f}" if c["size"] else "-")
         for c in record["clusters"]
@@ -142,6 +128,7 @@ def _print_results(console: Console, record: JsonDict) -> None:
     console.print(table(f"{len(rows)} clusters", headers, rows), *record["findings"])
     if record["scores"]:
         console.print(", ".join(f"{name} {value:.3f}" for name, value in record["scores"].items()))
+    console.info(f"Run: {run}. Report: {shlex.join(['protocol-mvc', 'report', str(run)])}")
 
 
 def _check_anndata_copy(source: Source, target: Path, force: bool) -> None:
@@ -151,3 +138,45 @@ def _check_anndata_copy(source: Source, target: Path, force: bool) -> None:
     if target.absolute() == first:
         raise typer.BadParameter(f"--write-anndata writes a copy: choose another name than {target}")
     check_output(target, force, (first.suffix.lower(),))
+
+
+def run_demo(console: Console, imbalance_ratio: float, seed: int, figure: Path) -> JsonDict:
+    """Cluster the digits with K-means and PROTOCOL, print the scores and draw a figure."""
+    if not figure.absolute().parent.is_dir():
+        raise typer.BadParameter(f"{figure}: folder {figure.absolute().parent} does not exist")
+    views, labels_true = load_digits_views(imbalance_ratio=imbalance_ratio, random_state=seed)
+    class_sizes = np.bincount(labels_true)
+    k = len(class_sizes)
+    console.info(f"{len(views)} digits, {views.n_views} views, class sizes {class_sizes.tolist()}")
+    model = PROTOCOL(k, random_state=seed, verbose=int(not console.quiet))
+    scaled = [scaled_rows(views, v, slice(None), scaler) for v, scaler in enumerate(fit_scalers(views))]
+    methods: dict[str, Callable[[], Any]] = {
+        "K-means, all views": lambda: kmeans(np.hstack(scaled), k, seed),
+        "K-means, best view": lambda: max(
+            (kmeans(x, k, seed) for x in scaled), key=lambda labels: clustering_accuracy(labels_true, labels)
+        ),
+        "PROTOCOL": lambda: model.fit_predict(views),
+    }
+    runs, rows = [], []
+    for name, cluster in methods.items():
+        started = time.perf_counter()
+        labels, seconds = cluster(), time.perf_counter() - started
+        scores = all_scores(labels_true, labels)
+        runs.append({"method": name, "seconds": seconds, "scores": scores})
+        rows.append((name, *(f"{scores[score]:.3f}" for score in DEMO_SCORES), f"{seconds:.1f}"))
+    sizes = {
+        "estimated": np.rint(model.class_prior_ * class_sizes.sum()).astype(int),
+        "labels": model.cluster_sizes_,
+        "true": class_sizes,
+    }
+    size_rows = ((name, *np.sort(values)[::-1]) for name, values in sizes.items())
+    console.print(
+        table("Imbalanced digits", ("method", *DEMO_SCORES.values(), "seconds"), rows),
+        table("Class sizes, largest first", ("class", *map(str, range(1, k + 1))), size_rows),
+    )
+    if charts.can_draw():
+        charts.draw_fit(model, labels_true, figure)
+        console.info(f"Figure: {figure}")
+    else:
+        console.info("No figure: it needs matplotlib; pip install 'protocol-mvc[viz]'.")
+    return {"runs": runs, "class_sizes": class_sizes, "cluster_sizes": model.cluster_sizes_}

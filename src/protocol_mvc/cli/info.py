@@ -1,41 +1,50 @@
-"""The command `info`: describe data before a fit, and estimate what a fit needs."""
+"""The command `info`: describe data before a fit, and estimate the time and memory that a fit needs."""
 
 import os
+import time
 from datetime import timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from rich.filesize import decimal
 from sklearn.preprocessing import normalize
 
-from protocol_mvc.cli.cost import estimate_cost, stored_bytes
-from protocol_mvc.cli.data import Source, read_data
+from protocol_mvc.cli.inputs import Settings, Source, make_model, read_data
 from protocol_mvc.cli.output import Console, JsonDict, table
-from protocol_mvc.cli.settings import Settings, make_model
 from protocol_mvc.data.checks import is_mapped, is_sparse, row_slices
 from protocol_mvc.data.scaling import choose_scaling, column_statistics, fit_scalers, scaled_rows
 from protocol_mvc.data.views import Views
+from protocol_mvc.estimators.base import MultiViewClusterer
+from protocol_mvc.exceptions import DivergenceError
 from protocol_mvc.partition.candidates import principal_components
 from protocol_mvc.partition.config import CandidateOptions
 from protocol_mvc.partition.consensus import consensus_partition
+from protocol_mvc.training.loop import train
+from protocol_mvc.training.stage import Stage
+from protocol_mvc.utils.config import resolve_auto
 
 DEFAULT_N_CLUSTERS = 10  # for the estimate of time and memory if -k is not given
 DUPLICATE_SHARE = 0.01  # share of duplicate samples above which there is a note
-HASH_FACTOR = 6364136223846793005  # odd, so that the product with a hash loses no bits
 HEADERS = ("view", "features", "type", "scaling", "range", "zeros", "constant", "missing", "duplicate")
+TRIAL_SAMPLES, TRIAL_STEPS, TRIAL_EPOCHS = 2048, 8, 4
+WIDTH_FIELDS = ("projection_dim", "feature_dim", "latent_dim")
 
 
 def describe_data(console: Console, source: Source, settings: Settings) -> JsonDict:
     """Print and return a description of the data and an estimate of the cost of a fit."""
-    views = read_data(source).views
+    views, k = read_data(source).views, settings.n_clusters
     described, clusters = [describe_view(views, v) for v in range(views.n_views)], None
-    if settings.n_clusters is not None:
-        sizes = estimate_cluster_sizes(views, settings.n_clusters, settings.random_state)
+    if k is not None:
+        sizes = estimate_cluster_sizes(views, k, settings.random_state)
         ratio = sizes[0] / min(filter(None, sizes))
         clusters = {"sizes": sizes, "n_samples": sum(sizes), "max_to_min": ratio}
     console.info("Running a few training steps to estimate the time of a fit")
-    samples = describe_samples(views) | _cost(views, settings)
+    samples, k = describe_samples(views), min(k or DEFAULT_N_CLUSTERS, len(views))
+    samples |= {"fit_bytes": None, "fit_seconds": None}
+    if k >= 2:
+        cost = estimate_cost(views, make_model(settings.model_copy(update={"n_clusters": k})))
+        samples |= {"fit_bytes": cost.n_bytes, "fit_seconds": cost.seconds}
     notes = id_column_notes(views) + data_notes(described, samples)
     _print_description(console, described, samples)
     if clusters:
@@ -45,6 +54,33 @@ def describe_data(console: Console, source: Source, settings: Settings) -> JsonD
         )
     console.print(*notes)
     return {**samples, "views": described, "clusters": clusters, "notes": notes}
+
+
+def _print_description(console: Console, described: list[JsonDict], samples: JsonDict) -> None:
+    rows = [
+        (
+            view["name"],
+            view["n_features"],
+            view["dtype"] + (", sparse" if view["sparse"] else ""),
+            view["scaling"],
+            f"{view['min']:.4g} to {view['max']:.4g}",
+            f"{view['zero_share']:.1%}",
+            *(view[name] for name in ("n_constant_columns", "n_missing", "n_duplicates")),
+        )
+        for view in described
+    ]
+    console.print(
+        table("Views (scaling: the one that 'auto' selects)", HEADERS, rows),
+        f"{samples['n_samples']} samples, {samples['n_complete_samples']} with all {samples['n_views']} "
+        f"views; {samples['n_duplicate_samples']} duplicates.",
+        f"Data: {decimal(samples['data_bytes'])} "
+        f"{'on disk (memory-mapped)' if samples['memory_mapped'] else 'in memory'}.",
+    )
+    if samples["fit_bytes"] is not None:
+        seconds = samples["fit_seconds"]
+        duration = "unknown (diverged)" if seconds is None else timedelta(seconds=max(round(seconds), 1))
+        needed = decimal(samples["fit_bytes"])
+        console.print(f"Estimate for a fit: {needed} of memory, time {duration} (h:mm:ss).")
 
 
 def describe_view(views: Views, v: int) -> JsonDict:
@@ -68,14 +104,12 @@ def describe_view(views: Views, v: int) -> JsonDict:
 
 def describe_samples(views: Views) -> JsonDict:
     """Return counts of samples, of complete samples and of duplicates, and the size of the data."""
-    keys = np.zeros(len(views), dtype=np.int64)
-    for v in range(views.n_views):
-        keys = HASH_FACTOR * keys + _row_hashes(views, v)  # wraps around on overflow
+    hashes = np.column_stack([_row_hashes(views, v) for v in range(views.n_views)])
     return {
         "n_samples": len(views),
         "n_views": views.n_views,
         "n_complete_samples": int(views.mask.all(axis=1).sum()),
-        "n_duplicate_samples": len(keys) - len(np.unique(keys)),
+        "n_duplicate_samples": len(views) - len(np.unique(hashes, axis=0)),
         "data_bytes": sum(stored_bytes(array) for array in views.arrays),
         "memory_mapped": any(is_mapped(array) for array in views.arrays),
     }
@@ -83,37 +117,41 @@ def describe_samples(views: Views) -> JsonDict:
 
 def _row_hashes(views: Views, v: int) -> npt.NDArray[np.int64]:
     """Return a hash of each row, 0 where the view is missing."""
-
-    def content(block: Any, i: int) -> Any:
-        if not is_sparse(block):
-            return block[i].tobytes()
-        cells = slice(block.indptr[i], block.indptr[i + 1])
-        return block.indices[cells].tobytes(), block.data[cells].tobytes()
-
     array: Any = views.arrays[v]
-    blocks = (array[rows] for rows in row_slices(array))
-    hashes = [hash(content(block, i)) for block in blocks for i in range(block.shape[0])]
+    hashes = list[int]()
+    for rows in row_slices(array):
+        block = array[rows]
+        if is_sparse(block):
+            cells = [slice(*block.indptr[i : i + 2]) for i in range(block.shape[0])]
+            hashes += [hash((block.indices[c].tobytes(), block.data[c].tobytes())) for c in cells]
+        else:
+            hashes += [hash(row.tobytes()) for row in block]
     return np.where(views.mask[:, v], np.array(hashes, dtype=np.int64), 0)
+
+
+def stored_bytes(array: Any) -> int:
+    """Return the memory of a dense or sparse matrix."""
+    parts = (array.data, array.indices, array.indptr) if is_sparse(array) else (array,)
+    return sum(int(part.nbytes) for part in parts)
 
 
 def id_column_notes(views: Views) -> list[str]:
     """Return a note on every column that all tables share and that looks like a column of sample ids."""
+
+    def has_unique_integers(v: int, name: str) -> bool:
+        if is_sparse(views.arrays[v]):
+            return False
+        values = np.asarray(views.arrays[v])[views.mask[:, v], (views.columns[v] or ()).index(name)]
+        return bool((values == np.rint(values)).all()) and len(np.unique(values)) == len(values)
+
     tables = [set(columns or ()) for columns in views.columns]
     shared = set.intersection(*tables) if len(tables) > 1 and len(tables) == views.n_views else set()
     return [
         f"Column {name!r} is in all tables and has a different integer in every row. If it holds sample ids, "
         f"add --id-column {name}; otherwise rows are matched by order and the column is used as a feature."
         for name in sorted(shared)
-        if all(_is_unique_integer(views, v, name) for v in range(views.n_views))
+        if all(has_unique_integers(v, name) for v in range(views.n_views))
     ]
-
-
-def _is_unique_integer(views: Views, v: int, name: str) -> bool:
-    array = views.arrays[v]
-    if is_sparse(array):
-        return False
-    values = np.asarray(array)[:, (views.columns[v] or ()).index(name)][views.mask[:, v]]
-    return bool((values == np.rint(values)).all()) and len(np.unique(values)) == len(values)
 
 
 def data_notes(described: list[JsonDict], samples: JsonDict) -> list[str]:
@@ -129,17 +167,12 @@ def data_notes(described: list[JsonDict], samples: JsonDict) -> list[str]:
             f"{samples['n_duplicate_samples']} samples are duplicates in all views: many copies of one "
             "sample can form a cluster."
         )
-    needed = samples.get("fit_bytes") or 0
-    if needed > (available := _physical_memory()):
+    needed, available = samples.get("fit_bytes") or 0, 2**63
+    if hasattr(os, "sysconf"):  # not on Windows
+        available = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    if needed > available:
         notes.append(f"A fit may need {decimal(needed)} of memory; this machine has {decimal(available)}.")
     return notes
-
-
-def _physical_memory() -> int:
-    try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, ValueError, OSError):  # not on Windows
-        return 2**63
 
 
 def estimate_cluster_sizes(views: Views, n_clusters: int, seed: int) -> list[int]:
@@ -160,37 +193,88 @@ def estimate_cluster_sizes(views: Views, n_clusters: int, seed: int) -> list[int
     return sorted(np.bincount(labels, minlength=n_clusters).tolist(), reverse=True)
 
 
-def _cost(views: Views, settings: Settings) -> JsonDict:
-    k = min(settings.n_clusters or DEFAULT_N_CLUSTERS, len(views))
-    if k < 2:
-        return {"fit_bytes": None, "fit_seconds": None}
-    cost = estimate_cost(views, make_model(settings.model_copy(update={"n_clusters": k})))
-    return {"fit_bytes": cost.n_bytes, "fit_seconds": cost.seconds}
+class Cost(NamedTuple):
+    """Estimated memory in bytes, and time in seconds (None if the trial diverged)."""
+
+    n_bytes: int
+    seconds: float | None
 
 
-def _print_description(console: Console, described: list[JsonDict], samples: JsonDict) -> None:
-    rows = (
-        (
-            view["name"],
-            view["n_features"],
-            view["dtype"] + (", sparse" if view["sparse"] else ""),
-            view["scaling"],
-            f"{view['min']:.4g} to {view['max']:.4g}",
-            f"{view['zero_share']:.1%}",
-            *(view[name] for name in ("n_constant_columns", "n_missing", "n_duplicates")),
-        )
-        for view in described
+class StageTime(NamedTuple):
+    """Seconds of the hooks of a stage, which grow with the number of samples, and of one training step."""
+
+    stage: Stage
+    on_start: float
+    on_epoch_start: float
+    step: float
+
+    def extrapolate(self, n_samples: int, n_measured: int, batch_size: int) -> float:
+        """Return the seconds of the whole stage on `n_samples`."""
+        sampling, n = self.stage.sampling, stage_samples(self.stage, n_samples)
+        n_batches, growth = -(-n // batch_size), n / stage_samples(self.stage, n_measured)
+        n_steps = -(-sampling.min_steps // n_batches) * n_batches
+        n_steps = min(n_steps, sampling.max_steps or n_steps)
+        per_epoch = growth * self.on_epoch_start + n_steps * self.step
+        return growth * self.on_start + self.stage.n_epochs * per_epoch
+
+
+def stage_samples(stage: Stage, n_samples: int) -> int:
+    """Return the number of samples that a stage uses."""
+    return min(n_samples, stage.sampling.max_samples or n_samples)
+
+
+def estimate_cost(views: Views, model: MultiViewClusterer) -> Cost:
+    """Run a few steps of every stage on a subset of the data and extrapolate to a whole fit.
+
+    The peak memory is that of the data (unless memory-mapped), the subsample of a stage and the outputs.
+    """
+    rows, n = np.sort(np.random.default_rng(0).permutation(len(views))[:TRIAL_SAMPLES]), len(views)
+    method, source, generator = model._set_up(views[rows])
+    stages = method.stages()
+    n_used = max((stage_samples(stage, n) for stage in stages if stage.n_epochs), default=n)
+    n_partition = min(n_used, CandidateOptions().max_samples)
+    fields = {name.rpartition("__")[2]: value for name, value in model.get_params().items()}
+    width = next(fields[name] for name in WIDTH_FIELDS if name in fields)
+    dense = sum(d for d, x in zip(views.n_features, views.arrays, strict=True) if not is_sparse(x))
+    n_bytes = (
+        sum(stored_bytes(array) for array in views.arrays if not is_mapped(array))
+        + (4 if n_used == n else 8) * n_used * dense  # a subsample is copied before it is scaled
+        + n_partition * (9 * n_partition + 14 * sum(views.n_features))  # partition, measured
+        + 16 * n_used * views.n_views * width  # features
+        + 16 * sum(parameter.numel() for parameter in method.parameters())
+        + 24 * n * model.n_clusters  # outputs of each sample
     )
-    console.print(
-        table("Views (scaling: the one that 'auto' selects)", HEADERS, rows),
-        f"{samples['n_samples']} samples, {samples['n_complete_samples']} with all {samples['n_views']} "
-        f"views; {samples['n_duplicate_samples']} duplicates.",
-        f"Data: {decimal(samples['data_bytes'])} "
-        f"{'on disk (memory-mapped)' if samples['memory_mapped'] else 'in memory'}.",
+    try:
+        times = [measure_stage(stage, method, source, generator) for stage in stages]
+    except DivergenceError:
+        return Cost(int(n_bytes), None)
+    batch_size = resolve_auto(model.batch_size, model._method.batch_size)
+    return Cost(int(n_bytes), sum(t.extrapolate(n, len(rows), batch_size) for t in times))
+
+
+def measure_stage(stage: Stage, method: Any, source: Any, generator: Any) -> StageTime:
+    """Run a few epochs of a few steps; if the stage stops early in the trial, scale its number of epochs."""
+
+    def timed(function: Any, seconds: list[float]) -> Any:
+        def run(*args: Any) -> Any:
+            started = time.perf_counter()
+            result = function(*args)
+            seconds.append(time.perf_counter() - started)
+            return result
+
+        return function and run
+
+    on_start, on_epoch_start = list[float](), list[float]()
+    trial = stage._replace(
+        n_epochs=min(stage.n_epochs, TRIAL_EPOCHS),
+        sampling=stage.sampling._replace(min_steps=1, max_steps=TRIAL_STEPS),
+        on_start=timed(stage.on_start, on_start),
+        on_epoch_start=timed(stage.on_epoch_start, on_epoch_start),
     )
-    if samples["fit_bytes"] is not None:
-        seconds = samples["fit_seconds"]
-        duration = "unknown (diverged)" if seconds is None else timedelta(seconds=max(round(seconds), 1))
-        console.print(
-            f"Estimate for a fit: {decimal(samples['fit_bytes'])} of memory, time {duration} (h:mm:ss)."
-        )
+    epochs = train(method, [trial], source, generator)
+    if not epochs:  # skipped, or without epochs
+        return StageTime(stage._replace(n_epochs=0), sum(on_start), 0.0, 0.0)
+    n_steps = len(epochs) * min(TRIAL_STEPS, source.n_batches)
+    in_steps = sum(epoch.seconds for epoch in epochs) - sum(on_epoch_start[: len(epochs)])
+    expected = stage._replace(n_epochs=round(stage.n_epochs * len(epochs) / trial.n_epochs))
+    return StageTime(expected, sum(on_start), sum(on_epoch_start) / len(epochs), in_steps / n_steps)

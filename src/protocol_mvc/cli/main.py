@@ -8,10 +8,57 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from typer import Argument, Option
 
 from protocol_mvc import __version__
-from protocol_mvc.cli import options as opt
 from protocol_mvc.cli.output import CommandGroup, Console, JsonDict
+
+METHODS = ("protocol", "mflvc", "gcfaggmvc", "sem", "csot", "dsimvc", "simvc", "comvc", "aecoddc", "ardmvc")
+PRESETS = ("default", "paper")  # of PROTOCOL
+LABEL_FILES = (".csv", ".tsv", ".txt", ".npy", ".parquet")
+
+# Options of several verbs; those of a single verb are declared with it.
+Data = Annotated[
+    list[str],
+    Argument(
+        metavar="DATA",
+        help="Files (.csv, .tsv, .parquet, .npz, .npy, .mat, .h5, .h5ad, .h5mu), a folder, or @NAME of a "
+        "known data set. Each table or .npy file is one view; a sample may be missing from some.",
+        show_default=False,
+    ),
+]
+ViewNames = Annotated[
+    list[str] | None,
+    Option("--view", metavar="NAME", help="Name of a view to read; repeat for several. Default: all."),
+]
+IdColumn = Annotated[
+    str | None, Option(metavar="COLUMN", help="Column of sample ids in tables. Default: id, sample, ...")
+]
+Labels = Annotated[
+    str | None, Option(metavar="COLUMN|FILE", help="True labels, used only to compute scores after the fit.")
+]
+NClusters = Annotated[int | None, Option("-k", "--n-clusters", help="Number of clusters.", min=2)]
+Method = Annotated[str | None, Option(help=f"One of {', '.join(METHODS)}. Default: protocol.")]
+Preset = Annotated[str | None, Option(help=f"Preset of the config: for protocol, {' or '.join(PRESETS)}.")]
+Config = Annotated[Path | None, Option(metavar="FILE", help="Settings in a .yaml, .toml or .json file.")]
+Changes = Annotated[
+    list[str] | None,
+    Option(
+        "--set",
+        metavar="NAME=VALUE",
+        help="Set an estimator parameter (scaling=standard) or a config field (schedule.n_rounds=1); may be "
+        "repeated. Overrides --config.",
+    ),
+]
+Seed = Annotated[int | None, Option(help="Random seed. Default: 0.", min=0)]
+Device = Annotated[str | None, Option(help="auto, cpu, cuda, mps, ... Default: auto.")]
+RunFolder = Annotated[Path, Argument(metavar="RUN", help="Folder written by fit.", show_default=False)]
+TableOutput = Annotated[
+    str, Option("--output", "-o", metavar="FILE", help="Output file; - is standard output.")
+]
+Json = Annotated[bool, Option("--json", help="Print one JSON document, also for an error.")]
+Quiet = Annotated[bool, Option("--quiet", "-q", help="Print nothing but errors.")]
+Force = Annotated[bool, Option("--force", help="Overwrite existing output.")]
 
 app = typer.Typer(cls=CommandGroup, no_args_is_help=True, pretty_exceptions_show_locals=False)
 
@@ -25,7 +72,7 @@ def _print_version(wanted: bool) -> None:
 @app.callback()
 def command(
     version: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+        bool, Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
     """Multi-view clustering for clusters of very unequal size.
@@ -43,19 +90,19 @@ def command(
 
 @app.command()
 def info(
-    data: opt.Data,
-    n_clusters: opt.NClusters = None,
-    method: opt.Method = None,
-    preset: opt.Preset = None,
-    views: opt.ViewNames = None,
-    id_column: opt.IdColumn = None,
-    labels: opt.Labels = None,
-    config: opt.Config = None,
-    changes: opt.Changes = None,
-    seed: opt.Seed = None,
-    device: opt.Device = None,
-    as_json: opt.Json = False,
-    quiet: opt.Quiet = False,
+    data: Data,
+    n_clusters: NClusters = None,
+    method: Method = None,
+    preset: Preset = None,
+    views: ViewNames = None,
+    id_column: IdColumn = None,
+    labels: Labels = None,
+    config: Config = None,
+    changes: Changes = None,
+    seed: Seed = None,
+    device: Device = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
 ) -> JsonDict:
     """Describe DATA and estimate the time and memory of a fit.
 
@@ -67,38 +114,41 @@ def info(
       $ protocol-mvc info image.csv text.csv --id-column sample -k 8
       $ protocol-mvc info @digits:0.1 -k 10 --json
     """
-    from protocol_mvc.cli.data import make_source
     from protocol_mvc.cli.info import describe_data
-    from protocol_mvc.cli.settings import read_settings
+    from protocol_mvc.cli.inputs import Source, read_settings
 
     settings = read_settings(
         config, changes, method=method, preset=preset, n_clusters=n_clusters, random_state=seed, device=device
     )
-    source = make_source(data, views, id_column, labels)
+    source = Source(paths=data, view_names=views, id_column=id_column, labels=labels)
     return describe_data(Console(as_json, quiet), source, settings)
 
 
 @app.command()
 def fit(
     context: typer.Context,
-    data: opt.Data,
-    output: opt.RunOutput,
-    n_clusters: opt.NClusters = None,
-    method: opt.Method = None,
-    preset: opt.Preset = None,
-    views: opt.ViewNames = None,
-    id_column: opt.IdColumn = None,
-    labels: opt.Labels = None,
-    config: opt.Config = None,
-    changes: opt.Changes = None,
-    seed: opt.Seed = None,
-    device: opt.Device = None,
-    write_anndata: opt.AnndataCopy = None,
-    fail_on_warning: opt.FailOnWarning = False,
-    resume: opt.Resume = False,
-    force: opt.Force = False,
-    as_json: opt.Json = False,
-    quiet: opt.Quiet = False,
+    data: Data,
+    output: Annotated[Path, Option("--output", "-o", metavar="RUN", help="Folder to write the run to.")],
+    n_clusters: NClusters = None,
+    method: Method = None,
+    preset: Preset = None,
+    views: ViewNames = None,
+    id_column: IdColumn = None,
+    labels: Labels = None,
+    config: Config = None,
+    changes: Changes = None,
+    seed: Seed = None,
+    device: Device = None,
+    write_anndata: Annotated[
+        Path | None, Option(metavar="FILE", help="Also write a copy of the .h5mu or .h5ad with the labels.")
+    ] = None,
+    fail_on_warning: Annotated[
+        bool, Option("--fail-on-warning", help="Exit with code 4 if the clusters have warnings.")
+    ] = False,
+    resume: Annotated[bool, Option("--resume", help="Continue the interrupted fit in RUN, if any.")] = False,
+    force: Force = False,
+    as_json: Json = False,
+    quiet: Quiet = False,
 ) -> JsonDict:
     """Cluster DATA and write a run: the model, the labels and a record of the fit.
 
@@ -113,9 +163,8 @@ def fit(
       $ protocol-mvc fit cells.h5mu --view rna:X_pca --view prot -k 12 -o run --write-anndata out.h5mu
       $ torchrun --nproc-per-node 4 --max-restarts 3 -m protocol_mvc fit folder -k 20 -o run
     """
-    from protocol_mvc.cli.data import make_source
     from protocol_mvc.cli.fit import fit_run
-    from protocol_mvc.cli.settings import read_settings
+    from protocol_mvc.cli.inputs import Source, read_settings
 
     settings = read_settings(
         config, changes, method=method, preset=preset, n_clusters=n_clusters, random_state=seed, device=device
@@ -123,7 +172,7 @@ def fit(
     return fit_run(
         Console(as_json, quiet),
         context.find_root().obj,
-        make_source(data, views, id_column, labels),
+        Source(paths=data, view_names=views, id_column=id_column, labels=labels),
         settings,
         output,
         write_anndata=write_anndata,
@@ -135,15 +184,15 @@ def fit(
 
 @app.command()
 def predict(
-    run: opt.RunFolder,
-    data: opt.Data,
-    output: opt.TableOutput = "-",
-    views: opt.ViewNames = None,
-    id_column: opt.IdColumn = None,
-    device: opt.Device = None,
-    force: opt.Force = False,
-    as_json: opt.Json = False,
-    quiet: opt.Quiet = False,
+    run: RunFolder,
+    data: Data,
+    output: TableOutput = "-",
+    views: ViewNames = None,
+    id_column: IdColumn = None,
+    device: Device = None,
+    force: Force = False,
+    as_json: Json = False,
+    quiet: Quiet = False,
 ) -> JsonDict:
     """Predict the clusters of DATA with the model of a run.
 
@@ -155,24 +204,24 @@ def predict(
       $ protocol-mvc predict run new/image.csv new/text.csv -o labels.parquet
       $ protocol-mvc predict run new.npz | head
     """
-    from protocol_mvc.cli.data import make_source
-    from protocol_mvc.cli.predict import predict_labels
+    from protocol_mvc.cli.inputs import Source
+    from protocol_mvc.cli.runs import predict_labels
 
-    source = make_source(data, views, id_column)
+    source = Source(paths=data, view_names=views, id_column=id_column)
     return predict_labels(Console(as_json, quiet), run, source, output, device, force)
 
 
 @app.command()
 def transform(
-    run: opt.RunFolder,
-    data: opt.Data,
-    output: opt.TableOutput = "-",
-    views: opt.ViewNames = None,
-    id_column: opt.IdColumn = None,
-    device: opt.Device = None,
-    force: opt.Force = False,
-    as_json: opt.Json = False,
-    quiet: opt.Quiet = False,
+    run: RunFolder,
+    data: Data,
+    output: TableOutput = "-",
+    views: ViewNames = None,
+    id_column: IdColumn = None,
+    device: Device = None,
+    force: Force = False,
+    as_json: Json = False,
+    quiet: Quiet = False,
 ) -> JsonDict:
     """Compute the embedding of DATA with the model of a run.
 
@@ -180,23 +229,31 @@ def transform(
       $ protocol-mvc transform run views.npz -o embedding.npy
       $ protocol-mvc transform run views.npz -o embedding.csv
     """
-    from protocol_mvc.cli.data import make_source
-    from protocol_mvc.cli.predict import transform_samples
+    from protocol_mvc.cli.inputs import Source
+    from protocol_mvc.cli.runs import transform_samples
 
-    source = make_source(data, views, id_column)
+    source = Source(paths=data, view_names=views, id_column=id_column)
     return transform_samples(Console(as_json, quiet), run, source, output, device, force)
 
 
 @app.command()
 def report(
-    run: opt.RunFolder,
-    data: opt.MovedData = None,
-    output: opt.ReportOutput = None,
-    n_refits: opt.NRefits = 0,
-    device: opt.Device = None,
-    force: opt.Force = False,
-    as_json: opt.Json = False,
-    quiet: opt.Quiet = False,
+    run: RunFolder,
+    data: Annotated[
+        list[str] | None,
+        Argument(metavar="DATA", help="The data of the run, if they were moved.", show_default=False),
+    ] = None,
+    output: Annotated[
+        Path | None,
+        Option("--output", "-o", metavar="FILE", help="HTML file to write. Default: RUN/report.html."),
+    ] = None,
+    n_refits: Annotated[
+        int, Option(min=0, help="Refit the model this many times on subsamples to measure stability.")
+    ] = 0,
+    device: Device = None,
+    force: Force = False,
+    as_json: Json = False,
+    quiet: Quiet = False,
 ) -> JsonDict:
     """Write an HTML report of a run, one file that works offline.
 
@@ -207,20 +264,17 @@ def report(
       $ protocol-mvc report run -o report.html --n-refits 5
       $ protocol-mvc report run moved/views.npz -o report.html
     """
-    from protocol_mvc.cli.report import report_run
+    from protocol_mvc.cli.runs import report_run
 
-    console = Console(as_json, quiet)
-    return report_run(console, run, data, output=output, n_refits=n_refits, device=device, force=force)
+    return report_run(Console(as_json, quiet), run, data, output, n_refits, device, force)
 
 
 @app.command()
 def evaluate(
-    labels: Annotated[
-        Path, typer.Argument(metavar="LABELS", help=f"Predicted labels ({', '.join(opt.LABEL_FILES)}).")
-    ],
-    labels_true: Annotated[Path, typer.Argument(metavar="TRUE_LABELS", help="True labels, likewise.")],
-    as_json: opt.Json = False,
-    quiet: opt.Quiet = False,
+    labels: Annotated[Path, Argument(metavar="LABELS", help=f"Predicted labels ({', '.join(LABEL_FILES)}).")],
+    labels_true: Annotated[Path, Argument(metavar="TRUE_LABELS", help="True labels, likewise.")],
+    as_json: Json = False,
+    quiet: Quiet = False,
 ) -> JsonDict:
     """Compare LABELS with TRUE_LABELS: all scores, and the recall of each class.
 
@@ -231,25 +285,25 @@ def evaluate(
       $ protocol-mvc evaluate run/labels.csv true.csv
       $ protocol-mvc evaluate labels.npy true.npy --json
     """
-    from protocol_mvc.cli.evaluate import evaluate_labels
+    from protocol_mvc.cli.runs import evaluate_labels
 
     return evaluate_labels(Console(as_json, quiet), labels, labels_true)
 
 
 @app.command()
 def convert(
-    sources: Annotated[
-        list[Path], typer.Argument(metavar="SOURCE", help="Files or a folder.", show_default=False)
-    ],
+    sources: Annotated[list[Path], Argument(metavar="SOURCE", help="Files or a folder.", show_default=False)],
     output: Annotated[
-        Path, typer.Argument(metavar="OUTPUT", help="An .npz or .h5 file, or a folder for .npy files.")
+        Path, Argument(metavar="OUTPUT", help="An .npz or .h5 file, or a folder for .npy files.")
     ],
-    views: opt.ViewNames = None,
-    id_column: opt.IdColumn = None,
-    labels: opt.LabelColumn = None,
-    force: opt.Force = False,
-    as_json: opt.Json = False,
-    quiet: opt.Quiet = False,
+    views: ViewNames = None,
+    id_column: IdColumn = None,
+    labels: Annotated[
+        str | None, Option(metavar="COLUMN", help="Column or array of the true labels.")
+    ] = None,
+    force: Force = False,
+    as_json: Json = False,
+    quiet: Quiet = False,
 ) -> JsonDict:
     """Write the views of SOURCE, with ids, missing rows and labels, as plain arrays.
 
@@ -271,11 +325,11 @@ def convert(
 
 @app.command()
 def demo(
-    seed: Annotated[int, typer.Option(help="Random seed.", min=0)] = 0,
-    ratio: Annotated[float, typer.Option(help="Smallest / largest class.", min=0.01, max=1)] = 0.1,
-    figure: Annotated[Path, typer.Option(help="Figure to write.")] = Path("protocol_demo.png"),
-    as_json: opt.Json = False,
-    quiet: opt.Quiet = False,
+    seed: Annotated[int, Option(help="Random seed.", min=0)] = 0,
+    ratio: Annotated[float, Option(help="Smallest / largest class.", min=0.01, max=1)] = 0.1,
+    figure: Annotated[Path, Option(help="Figure to write.")] = Path("protocol_demo.png"),
+    as_json: Json = False,
+    quiet: Quiet = False,
 ) -> JsonDict:
     """Compare PROTOCOL with K-means on scikit-learn's digits, made imbalanced.
 
@@ -283,7 +337,7 @@ def demo(
       $ protocol-mvc demo
       $ protocol-mvc demo --ratio 0.5 --seed 1 --figure half.png
     """
-    from protocol_mvc.cli.demo import run_demo
+    from protocol_mvc.cli.fit import run_demo
 
     return run_demo(Console(as_json, quiet), ratio, seed, figure)
 

@@ -5,7 +5,6 @@ import math
 import os
 import signal
 import sys
-import threading
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -31,6 +30,12 @@ HINTS = {
 }
 PIPE_WIDTH = 130  # columns of a table if stdout is not a terminal
 USAGE_ERROR: Any = typer.BadParameter.__base__  # typer bundles its own click
+EXIT_CODES = {  # the first kind of error that fits
+    USAGE_ERROR: USAGE,
+    UnreliableResultError: WARNINGS,
+    ModelFileError: BAD_MODEL,
+    **dict.fromkeys((OSError, ValueError, ModuleNotFoundError, DivergenceError), BAD_DATA),
+}
 
 
 class StoppedError(KeyboardInterrupt):
@@ -52,7 +57,7 @@ def signals_as_exceptions() -> Iterator[None]:
     def stop(number: int, frame: Any) -> None:
         raise StoppedError(128 + number)
 
-    if threading.current_thread() is not threading.main_thread() or os.environ.get("RANK", "0") != "0":
+    if os.environ.get("RANK", "0") != "0":
         yield
         return
     previous = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
@@ -75,9 +80,7 @@ class Console(NamedTuple):
             return
         from rich.console import Console as RichConsole
 
-        stdout = RichConsole()
-        if not stdout.is_terminal:
-            stdout = RichConsole(width=PIPE_WIDTH)
+        stdout = RichConsole(width=None if sys.stdout.isatty() else PIPE_WIDTH)
         for part in parts:
             stdout.print(part, soft_wrap=isinstance(part, str), markup=False, highlight=False)
 
@@ -122,16 +125,22 @@ class CommandGroup(TyperGroup):
         extra |= {"standalone_mode": False, "obj": words}
         try:
             result = super().main(args, *others, **extra)
+            if isinstance(result, int):  # typer.Exit, for example after --help
+                sys.exit(result)
+            code, document = 0, {"ok": True, **(result or {})}
         except Exception as error:
-            code = _print_error(error, as_document="--json" in words)
-            if code == UNEXPECTED and "--json" not in words:
+            found = error.__cause__ if isinstance(error.__cause__, KeyboardInterrupt) else error
+            code, message = describe_error(found)
+            if "--json" not in words and code == UNEXPECTED:
                 raise
-            sys.exit(code)
-        if isinstance(result, int):  # typer.Exit, for example after --help
-            sys.exit(result)
+            if "--json" not in words and message:  # empty after the help of a bare command
+                typer.echo(f"error: {message}", err=True)
+            results = found.document if isinstance(found, UnreliableResultError) else {}
+            details = {"code": code, "message": message, "hint": HINTS[code]}
+            document = {**results, "ok": False, "error": details}
         if "--json" in words:
-            _print_json({"ok": True, **(result or {})})
-        sys.exit(0)
+            typer.echo(json.dumps(as_json(document), allow_nan=False, default=str))
+        sys.exit(code)
 
     def invoke(self, ctx: Any) -> Any:
         """Run a command; SIGINT and SIGTERM end it with exit codes 130 and 143."""
@@ -142,47 +151,19 @@ class CommandGroup(TyperGroup):
             raise RuntimeError("stopped") from stop
 
 
-def _print_json(document: JsonDict) -> None:
-    typer.echo(json.dumps(as_json(document), allow_nan=False, default=str))
-
-
-def _print_error(error: Exception, as_document: bool) -> int:
-    """Print an error as a line or as a JSON document with the results, if any; return the exit code."""
-    found = error.__cause__ if isinstance(error.__cause__, KeyboardInterrupt) else error
-    code, message = exit_code(found), error_message(found)
-    if as_document:
-        results = found.document if isinstance(found, UnreliableResultError) else {}
-        details = {"code": code, "message": message, "hint": HINTS[code]}
-        _print_json({**results, "ok": False, "error": details})
-    elif message and code != UNEXPECTED:  # empty after the help of a bare command
-        typer.echo(f"error: {message}", err=True)
-    return code
-
-
-def exit_code(error: BaseException) -> int:
-    """Return the exit code of an exception."""
-    if isinstance(error, KeyboardInterrupt):
-        return getattr(error, "code", INTERRUPTED)
-    if isinstance(error, USAGE_ERROR):
-        return USAGE
-    if isinstance(error, UnreliableResultError):
-        return WARNINGS
-    if isinstance(error, ModelFileError):
-        return BAD_MODEL
-    bad_data = (OSError, ValueError, ModuleNotFoundError, MemoryError, DivergenceError)
-    return BAD_DATA if isinstance(error, bad_data) else UNEXPECTED
-
-
-def error_message(error: BaseException) -> str:
-    """Return the message of an exception on one line; an OSError loses its errno."""
-    if isinstance(error, OSError) and error.strerror:
-        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
-    if isinstance(error, KeyboardInterrupt):
-        return str(error) or "Stopped"
-    if isinstance(error, MemoryError):
-        return f"Not enough memory ({error}): use fewer columns or fewer samples."
+def describe_error(error: BaseException) -> tuple[int, str]:
+    """Return the exit code of an exception and its message on one line; an OSError loses its errno."""
     text = " ".join((error.format_message() if isinstance(error, USAGE_ERROR) else str(error)).split())
-    return text if exit_code(error) != UNEXPECTED else f"{type(error).__name__}: {text}"
+    if isinstance(error, KeyboardInterrupt):
+        return getattr(error, "code", INTERRUPTED), text or "Stopped"
+    if isinstance(error, MemoryError):
+        return BAD_DATA, f"Not enough memory ({error}): use fewer columns or fewer samples."
+    if isinstance(error, OSError) and error.strerror:
+        text = f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+    for kind, code in EXIT_CODES.items():
+        if isinstance(error, kind):
+            return code, text
+    return UNEXPECTED, f"{type(error).__name__}: {text}"
 
 
 def as_json(value: Any) -> Any:

@@ -1,9 +1,11 @@
-"""The numbers behind the charts: the map of the samples, the loss curves, and the AUC of each view."""
+"""The charts: the map of the samples, the loss curves and the AUC of each view; a figure of a fit."""
 
+import importlib.util
 from collections.abc import Sequence
 from itertools import compress, groupby
 from math import ceil
-from typing import Any, NamedTuple
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -14,13 +16,11 @@ from sklearn.metrics import roc_auc_score
 from sklearn.utils import gen_batches
 
 from protocol_mvc.data.scaling import Scaler, scaled_rows
-from protocol_mvc.data.views import Views
 from protocol_mvc.report.facts import Facts, Floats, Ints
 from protocol_mvc.report.text import shorten
 from protocol_mvc.training.stage import EpochRecord
 
 Features = npt.NDArray[np.floating[Any]]
-Bools = npt.NDArray[np.bool_]
 History = Sequence[dict[str, Any]]
 
 MAX_POINTS = 10_000  # on the map
@@ -122,7 +122,7 @@ def nearest_clusters(features: Features, labels: Ints, n_clusters: int) -> list[
     return [nearest.get(c) for c in range(n_clusters)]
 
 
-def name_view_sets(mask: Bools, names: tuple[str, ...]) -> tuple[Ints, list[str]]:
+def name_view_sets(mask: npt.NDArray[np.bool_], names: tuple[str, ...]) -> tuple[Ints, list[str]]:
     """Group the samples by the views they have.
 
     Args:
@@ -134,48 +134,48 @@ def name_view_sets(mask: Bools, names: tuple[str, ...]) -> tuple[Ints, list[str]
         `MAX_VIEW_SETS` are one.
     """
     sets, index, counts = np.unique(mask, axis=0, return_inverse=True, return_counts=True)
-    order = np.argsort(-counts, kind="stable")
-    named = [_view_set_name(sets[i], names) for i in order]
-    if len(named) > MAX_VIEW_SETS:
-        named = [*named[:MAX_VIEW_SETS], "other combinations"]
+    order, named = np.argsort(-counts, kind="stable"), list[str]()
+    for present in sets[order[:MAX_VIEW_SETS]]:
+        if present.all():
+            named.append("all views")
+        elif 2 * present.sum() <= len(names):
+            named.append(f"only {', '.join(compress(names, present))}")
+        else:
+            named.append(f"without {', '.join(compress(names, ~present))}")
+    if len(sets) > MAX_VIEW_SETS:
+        named.append("other combinations")
     return np.minimum(np.argsort(order)[index.ravel()], len(named) - 1), named
 
 
-def _view_set_name(present: Bools, names: tuple[str, ...]) -> str:
-    if present.all():
-        return "all views"
-    if 2 * present.sum() <= len(names):
-        return f"only {', '.join(compress(names, present))}"
-    return f"without {', '.join(compress(names, ~present))}"
-
-
-class StageSummary(NamedTuple):
-    """One stage of the training; losses are those of its first and last epoch."""
-
-    name: str
-    n_epochs: int
-    seconds: float
-    losses: dict[str, tuple[float, float]]
-
-
-class Curve(NamedTuple):
-    """One loss over all epochs, as SVG polylines: one for each run of epochs that have it."""
-
-    loss: str
-    lines: list[str]
-    low: float
-    high: float
-
-
 def training_data(history: History) -> dict[str, Any]:
-    """Return what the template needs for the loss curves and the table of stages."""
-    stages, losses = stage_summaries(history), loss_names(history)
-    first_epochs = np.cumsum([0, *(stage.n_epochs for stage in stages)])[:-1]
+    """Return what the template needs for the table of stages and the loss curves.
+
+    A stage has its losses in the first and last epoch; a curve is one SVG polyline for each run of epochs
+    that have the loss.
+    """
+    n, stages, stage_starts, n_before = len(history), [], [], 0
+    for name, group in groupby(history, key=lambda row: str(row["stage"])):
+        rows = list(group)
+        values = {loss: [float(row[loss]) for row in rows if loss in row] for loss in loss_names(rows)}
+        stage = {"name": name, "n_epochs": len(rows), "seconds": sum(float(row["seconds"]) for row in rows)}
+        stages.append(stage | {"losses": {loss: (value[0], value[-1]) for loss, value in values.items()}})
+        stage_starts.append(_curve_x(n_before, n))
+        n_before += len(rows)
+    curves, step = [], ceil(n / MAX_EPOCHS)
+    for loss in loss_names(history):
+        found, lines = [row[loss] for row in history if loss in row], []
+        low, high = min(found), max(found)
+        for has_loss, run in groupby(enumerate(history), key=lambda item: loss in item[1]):
+            if has_loss:
+                heights = ((i, (high - row[loss]) / (high - low) if high > low else 0.5) for i, row in run)
+                points = [f"{_curve_x(i, n)},{CURVE_HEIGHT * y:.1f}" for i, y in list(heights)[::step]]
+                lines.append(" ".join([*points, points[-1]]))  # twice: a single point is drawn as a dot
+        curves.append({"loss": loss, "lines": lines, "low": low, "high": high})
     return {
-        "losses": losses,
+        "losses": loss_names(history),
         "stages": stages,
-        "stage_starts": [_curve_x(int(epoch), len(history)) for epoch in first_epochs],
-        "curves": [_curve(history, loss) for loss in losses],
+        "stage_starts": stage_starts,
+        "curves": curves,
         "curve_size": (CURVE_WIDTH, CURVE_HEIGHT),
     }
 
@@ -186,77 +186,81 @@ def loss_names(history: History) -> list[str]:
     return [name for name in names if name not in EpochRecord._fields]
 
 
-def stage_summaries(history: History) -> list[StageSummary]:
-    """Return one summary for each stage, in order."""
-    found = []
-    for name, group in groupby(history, key=lambda row: str(row["stage"])):
-        rows = list(group)
-        values = {loss: [float(row[loss]) for row in rows if loss in row] for loss in loss_names(rows)}
-        losses = {loss: (value[0], value[-1]) for loss, value in values.items()}
-        found.append(StageSummary(name, len(rows), sum(float(row["seconds"]) for row in rows), losses))
-    return found
-
-
-def _curve(history: History, loss: str) -> Curve:
-    values = [row[loss] for row in history if loss in row]
-    low, high = min(values), max(values)
-    step, lines = ceil(len(history) / MAX_EPOCHS), []
-    for has, run in groupby(enumerate(history), key=lambda item: loss in item[1]):
-        if has:
-            heights = [(i, (high - row[loss]) / (high - low) if high > low else 0.5) for i, row in run][
-                ::step
-            ]
-            heights += heights[-1:]  # a line of no length, so that a single point is drawn as a dot
-            points = (f"{_curve_x(i, len(history))},{CURVE_HEIGHT * y:.1f}" for i, y in heights)
-            lines.append(" ".join(points))
-    return Curve(loss, lines, low, high)
-
-
 def _curve_x(epoch: int, n_epochs: int) -> float:
     return round(CURVE_WIDTH * (epoch + 0.5) / n_epochs, 1)
 
 
-def per_view_cluster_auc(
-    views: Views, scalers: tuple[Scaler, ...], rows: Ints, labels: Ints, n_clusters: int
-) -> Floats:
+def per_view_cluster_auc(facts: Facts, scalers: Sequence[Scaler], rows: Ints) -> Floats:
     """Measure how well each view alone separates each cluster from the others.
 
     The AUC of a cluster is the probability that one of its samples is nearer to its center than a sample of
     another cluster: 0.5 is chance and 1 is perfect, whatever the sizes. A sample is left out of the center
-    that its own distance is measured to.
-
-    Args:
-        views: The data.
-        scalers: Scaler of each view.
-        rows: Row indices of the samples to use.
-        labels: (len(rows),) their clusters.
-        n_clusters: Number of clusters.
+    that its own distance is measured to. Only the samples `rows` are used.
 
     Returns:
         AUC (n_views, n_clusters); NaN if a cluster has fewer than two samples with the view, or all of them.
     """
-    auc = np.full((views.n_views, n_clusters), np.nan)
-    for v in range(views.n_views):
-        present = views.mask[rows, v]
-        own, sizes = labels[present], np.bincount(labels[present], minlength=n_clusters)
-        defined = np.flatnonzero((sizes >= 2) & (sizes < len(own)))
-        if len(defined):
-            distance = _center_distances(views, v, scalers[v], rows[present], own, n_clusters)
-            auc[v, defined] = [roc_auc_score(own == c, -distance[:, c]) for c in defined]
+    views, k = facts.views, facts.n_clusters
+    auc = np.full((views.n_views, k), np.nan)
+    for v, (n_features, scaler) in enumerate(zip(views.n_features, scalers, strict=True)):
+        present = rows[views.mask[rows, v]]
+        labels, sizes = facts.labels[present], np.bincount(facts.labels[present], minlength=k)
+        defined = np.flatnonzero((sizes >= 2) & (sizes < len(present)))
+        if not len(defined):
+            continue
+        batches = list(gen_batches(len(present), max(1, MAX_DENSE_VALUES // n_features)))
+        sums = np.zeros((k, n_features))
+        for batch in batches:
+            member = labels[batch] == np.arange(k)[:, None]
+            sums += member.astype(np.float64) @ scaled_rows(views, v, present[batch], scaler)
+        centers = sums / np.maximum(sizes, 1)[:, None]
+        distance = np.vstack([cdist(scaled_rows(views, v, present[b], scaler), centers) for b in batches])
+        # Without the sample itself, the center of m samples is m / (m - 1) times as far away.
+        distance[np.arange(len(present)), labels] *= (sizes / np.maximum(sizes - 1, 1))[labels]
+        auc[v, defined] = [roc_auc_score(labels == c, -distance[:, c]) for c in defined]
     return auc
 
 
-def _center_distances(
-    views: Views, v: int, scaler: Scaler, rows: Ints, labels: Ints, n_clusters: int
-) -> Floats:
-    """Return the distances (n, k) to the center of each cluster, without the sample itself."""
-    batches = list(gen_batches(len(rows), max(1, MAX_DENSE_VALUES // views.n_features[v])))
-    sums, sizes = np.zeros((n_clusters, views.n_features[v])), np.bincount(labels, minlength=n_clusters)
-    for batch in batches:
-        member = labels[batch] == np.arange(n_clusters)[:, None]
-        sums += member.astype(np.float64) @ scaled_rows(views, v, rows[batch], scaler)
-    centers = sums / np.maximum(sizes, 1)[:, None]
-    distance = np.vstack([cdist(scaled_rows(views, v, rows[batch], scaler), centers) for batch in batches])
-    # Without the sample itself, the center of m samples is m / (m - 1) times as far away.
-    distance[np.arange(len(rows)), labels] *= (sizes / np.maximum(sizes - 1, 1))[labels]
-    return distance
+def can_draw() -> bool:
+    """Return whether matplotlib, an optional dependency, is installed."""
+    return importlib.util.find_spec("matplotlib") is not None
+
+
+def draw_fit(model: Any, labels_true: Ints, path: Path) -> None:
+    """Draw class sizes, a t-SNE map of the samples and the loss curves of a fitted model to an image file.
+
+    The ground truth `labels_true` (n,) has class numbers from 0.
+    """
+    from matplotlib.figure import Figure  # an optional dependency
+
+    figure = Figure(figsize=(15, 4.5), layout="constrained")
+    sizes, scatter, curves = figure.subplots(1, 3)
+    true = np.sort(np.bincount(labels_true))[::-1]
+    estimated = np.sort(model.class_prior_)[::-1] * len(labels_true)
+    sizes.bar(np.arange(len(true)) - 0.2, true, 0.4, label="ground truth", color="0.6")
+    sizes.bar(np.arange(len(estimated)) + 0.2, estimated, 0.4, label="estimated prior", color="tab:blue")
+    sizes.set(title="Class sizes", xlabel="class, largest first", ylabel="samples")
+    sizes.legend()
+    position = tsne_embedding(model.embedding_, seed=0)
+    scatter.scatter(*position.T, c=model.labels_, s=8, cmap="tab20")
+    for label in np.unique(model.labels_):
+        scatter.annotate(str(label), np.median(position[model.labels_ == label], axis=0), weight="bold")
+    scatter.set(title="t-SNE of the learned features, colored by cluster", xticks=[], yticks=[])
+    for loss in sorted(loss_names(model.history_)):
+        values = np.array([row.get(loss, np.nan) for row in model.history_])
+        curves.plot(values / (np.nanmax(np.abs(values)) or 1.0), label=loss)
+    mark_stages(curves, [row["stage"] for row in model.history_])
+    curves.set(xlabel="epoch", ylabel="loss / its maximum")
+    curves.legend(fontsize=8, loc="center left")
+    figure.savefig(path, dpi=120)
+
+
+def mark_stages(axes: Any, stages: Sequence[str], first_epoch: int = 0) -> None:
+    """Mark the start of each stage with a line, and its name above curves with a maximum of 1.
+
+    `stages` has the name of the stage of each epoch; `first_epoch` is the first number on the axis.
+    """
+    for i, stage in enumerate(stages):
+        if i == 0 or stage != stages[i - 1]:
+            axes.axvline(i + first_epoch, color="0.85", zorder=0)
+            axes.text(i + first_epoch, 1.02, f" {stage}", rotation=30, fontsize=7)

@@ -1,7 +1,6 @@
 """The data behind the report: a fitted model's labels and probabilities beside its views."""
 
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -17,108 +16,57 @@ Floats = npt.NDArray[np.float64]
 
 HIGH_CONFIDENCE, LOW_CONFIDENCE = 0.9, 0.5  # of one sample
 LOW_MEAN_CONFIDENCE = 0.7  # of a cluster; below it the report warns
-MAX_PRIOR_DIFFERENCE = 0.1  # between class prior and cluster sizes; above it the report warns
 RARE_FRACTION = 0.5  # of the mean cluster size; smaller clusters are rare
 MAX_CHANGED_LABELS = 0.01  # fraction that rounding on another machine may change; more means other data
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Facts:
-    """What the report shows of n samples in k clusters.
-
-    Attributes:
-        views: The data.
-        sample_ids: Name of each sample.
-        labels: (n,) cluster of each sample.
-        confidence: (n,) probability of that cluster.
-        second_choice: (n,) most probable other cluster.
-        class_prior: (k,) estimated share of each cluster.
-        view_weights: Weight of each view in the consensus.
-        labels_true: (n,) ground truth, or None.
-        stability: Result of `protocol_mvc.stability`, or None.
-        source: Origin of the data, such as a file name, or None.
-        diverged_stages: Training stages that diverged and continued at a lower learning rate.
-    """
+    """What the report shows of n samples in k clusters; the fields from `n_samples` on are computed."""
 
     views: Views
     sample_ids: list[str]
-    labels: Ints
-    confidence: Floats
-    second_choice: Ints
-    class_prior: Floats
-    view_weights: Floats
-    labels_true: npt.NDArray[Any] | None = None
-    stability: Stability | None = None
-    source: str | None = None
-    diverged_stages: tuple[str, ...] = ()
+    labels: Ints  # (n,) cluster of each sample
+    confidence: Floats  # (n,) probability of that cluster
+    second_choice: Ints  # (n,) most probable other cluster
+    class_prior: Floats  # (k,) estimated share of each cluster
+    view_weights: Floats  # weight of each view in the consensus
+    labels_true: npt.NDArray[Any] | None = None  # (n,) ground truth
+    stability: Stability | None = None  # result of `protocol_mvc.stability`
+    source: str | None = None  # origin of the data, such as a file name
+    diverged_stages: tuple[str, ...] = ()  # of training, which continued at a lower learning rate
 
-    @property
-    def n_samples(self) -> int:
-        """Number of samples."""
-        return len(self.labels)
+    n_samples: int = field(init=False)
+    n_clusters: int = field(init=False)  # including empty ones
+    cluster_sizes: Ints = field(init=False)  # (k,)
+    mean_confidence: Floats = field(init=False)  # (k,), NaN if a cluster is empty
+    empty_clusters: list[int] = field(init=False)
+    nonempty_clusters: list[int] = field(init=False)  # largest first
+    size_ratio: float = field(init=False)  # largest / smallest non-empty cluster
+    mean_size: float = field(init=False)  # of the non-empty clusters
+    rare_clusters: list[int] = field(init=False)  # below `RARE_FRACTION` of the mean size, largest first
+    tiny_clusters: list[int] = field(init=False)  # non-empty, fewer than `MIN_CLUSTER_SIZE` samples
+    low_confidence_clusters: list[int] = field(init=False)  # mean below `LOW_MEAN_CONFIDENCE`, lowest first
+    unstable_clusters: list[int] = field(init=False)  # of sufficient size, but refits did not find them again
 
-    @property
-    def n_clusters(self) -> int:
-        """Number of clusters, including empty ones."""
-        return len(self.class_prior)
-
-    @cached_property
-    def cluster_sizes(self) -> Ints:
-        """(k,) number of samples of each cluster."""
-        return np.bincount(self.labels, minlength=self.n_clusters).astype(np.int64)
-
-    @cached_property
-    def mean_confidence(self) -> Floats:
-        """(k,) mean confidence of each cluster; NaN if it is empty."""
-        sums = np.bincount(self.labels, weights=self.confidence, minlength=self.n_clusters)
-        return np.where(self.cluster_sizes > 0, sums / np.maximum(self.cluster_sizes, 1), np.nan)
-
-    @property
-    def empty_clusters(self) -> list[int]:
-        """Clusters without samples."""
-        return [c for c, size in enumerate(self.cluster_sizes) if size == 0]
-
-    @cached_property
-    def nonempty_clusters(self) -> list[int]:
-        """Clusters with samples, largest first."""
-        order = np.argsort(-self.cluster_sizes, kind="stable").tolist()
-        return [c for c in order if self.cluster_sizes[c]]
-
-    @property
-    def size_ratio(self) -> float:
-        """Largest / smallest non-empty cluster."""
-        found = self.nonempty_clusters
-        return float(self.cluster_sizes[found[0]] / self.cluster_sizes[found[-1]])
-
-    @property
-    def mean_size(self) -> float:
-        """Mean size of the non-empty clusters."""
-        return self.n_samples / len(self.nonempty_clusters)
-
-    @property
-    def rare_clusters(self) -> list[int]:
-        """Non-empty clusters below `RARE_FRACTION` of the mean size, largest first."""
-        return [c for c in self.nonempty_clusters if self.cluster_sizes[c] < RARE_FRACTION * self.mean_size]
-
-    @property
-    def tiny_clusters(self) -> list[int]:
-        """Non-empty clusters of fewer than `MIN_CLUSTER_SIZE` samples."""
-        return [c for c, size in enumerate(self.cluster_sizes) if 0 < size < MIN_CLUSTER_SIZE]
-
-    @property
-    def low_confidence_clusters(self) -> list[int]:
-        """Clusters whose mean confidence is below `LOW_MEAN_CONFIDENCE`, lowest first."""
-        order = np.argsort(self.mean_confidence, kind="stable").tolist()
-        return [c for c in order if self.mean_confidence[c] < LOW_MEAN_CONFIDENCE]
-
-    @property
-    def unstable_clusters(self) -> list[int]:
-        """Clusters of sufficient size that refits did not find again; none without refits."""
-        if self.stability is None:
-            return []
-        dissolved = self.stability.cluster_jaccard < DISSOLVED_JACCARD
-        found: list[int] = np.flatnonzero(dissolved & (self.cluster_sizes >= MIN_CLUSTER_SIZE)).tolist()
-        return found
+    def __post_init__(self) -> None:
+        """Compute what follows from the given facts."""
+        n, k = len(self.labels), len(self.class_prior)
+        sizes = np.bincount(self.labels, minlength=k).astype(np.int64)
+        sums = np.bincount(self.labels, weights=self.confidence, minlength=k)
+        mean_confidence = np.where(sizes > 0, sums / np.maximum(sizes, 1), np.nan)
+        found = [c for c in np.argsort(-sizes, kind="stable").tolist() if sizes[c]]
+        by_confidence = np.argsort(mean_confidence, kind="stable").tolist()
+        jaccard = np.ones(k) if self.stability is None else self.stability.cluster_jaccard
+        dissolved = (jaccard < DISSOLVED_JACCARD) & (sizes >= MIN_CLUSTER_SIZE)
+        self.n_samples, self.n_clusters = n, k
+        self.cluster_sizes, self.mean_confidence = sizes, mean_confidence
+        self.empty_clusters, self.nonempty_clusters = np.flatnonzero(sizes == 0).tolist(), found
+        self.size_ratio, self.mean_size = float(sizes[found[0]] / sizes[found[-1]]), n / len(found)
+        self.rare_clusters = [c for c in found if sizes[c] < RARE_FRACTION * self.mean_size]
+        self.tiny_clusters = [c for c, size in enumerate(sizes) if 0 < size < MIN_CLUSTER_SIZE]
+        self.low_confidence_clusters = [c for c in by_confidence if mean_confidence[c] < LOW_MEAN_CONFIDENCE]
+        self.unstable_clusters = np.flatnonzero(dissolved).tolist()
 
 
 def collect_facts(

@@ -1,4 +1,4 @@
-"""Render the report: the facts, tables and charts into one self-contained HTML file."""
+"""Write the report, one self-contained HTML file, and the rows of its tables."""
 
 import base64
 import hashlib
@@ -13,13 +13,34 @@ from pydantic import BaseModel
 
 from protocol_mvc.data.hashing import data_hash
 from protocol_mvc.estimators.base import MultiViewClusterer
+from protocol_mvc.evaluation.metrics import all_scores, calibration, contingency, match_clusters
 from protocol_mvc.evaluation.stability import Stability
-from protocol_mvc.report import charts, tables, text
-from protocol_mvc.report.facts import HIGH_CONFIDENCE, Facts, Ints, collect_facts
+from protocol_mvc.report import charts, text
+from protocol_mvc.report.facts import HIGH_CONFIDENCE, Facts, Floats, Ints, collect_facts
 from protocol_mvc.utils.files import atomic_write
+
+Row = dict[str, Any]
 
 N_COLORS, N_SHAPES = 7, 6  # without a common factor: 42 clusters have different marks
 MAX_CARDS = 12  # rare clusters with a card of their own; the table has all
+N_BINS = 10  # of the histogram of confidence
+N_LEAST_CONFIDENT = 15  # samples listed one by one
+N_TYPICAL = 3  # samples named for a rare cluster
+MAX_TABLE_WIDTH = 30  # classes or clusters of a contingency table that people can read
+
+SCORES = {
+    "acc": ("Accuracy", "fraction of the samples in the cluster matched to their class"),
+    "recall": ("Mean recall", "recall averaged over the classes"),
+    "head": ("Recall, largest classes", "mean over the largest third of the classes"),
+    "medium": ("Recall, middle classes", "mean over the middle third"),
+    "tail": ("Recall, smallest classes", "mean over the smallest third"),
+    "macro_f1": ("Macro F1", "F1 averaged over the classes"),
+    "pur": ("Purity", "fraction of the samples in the majority class of their cluster"),
+    "nmi": ("NMI", "normalized mutual information"),
+    "ami": ("AMI", "mutual information adjusted for chance"),
+    "ari": ("ARI", "Rand index adjusted for chance"),
+    "balanced_ari": ("Balanced ARI", "adjusted Rand index with equal weight for every class"),
+}
 
 
 def write_report(
@@ -65,79 +86,134 @@ def write_report(
 
 def render(model: MultiViewClusterer, facts: Facts, command: str | None) -> str:
     """Return the text of the page."""
-    rows = charts.map_rows(facts.labels, facts.n_clusters)
-    view_auc = charts.per_view_cluster_auc(
-        facts.views, model.scalers_, rows, facts.labels[rows], facts.n_clusters
-    )
-    findings, labels_true = text.findings(facts), facts.labels_true
-    return (
-        _environment()
-        .get_template("report.html")
-        .render(
-            facts=facts,
-            headline=text.headline(facts),
-            findings=sorted(findings, key=lambda finding: not finding.is_warning),  # warnings first
-            high_confidence=(HIGH_CONFIDENCE, float((facts.confidence > HIGH_CONFIDENCE).mean())),
-            clusters=tables.cluster_rows(facts),
-            rare_clusters=tables.rare_cluster_rows(facts, view_auc),
-            max_cards=MAX_CARDS,
-            view_auc=np.ma.masked_invalid(view_auc).mean(1).filled(np.nan),
-            histogram=tables.confidence_histogram(facts),
-            least_confident=np.argsort(facts.confidence, kind="stable")[: tables.N_LEAST_CONFIDENT],
-            scores=tables.score_rows(facts),
-            comparison=None if labels_true is None else tables.compare_labels(labels_true, facts.labels),
-            rows=rows,
-            **charts.map_data(facts, rows, _features(model, facts, rows)),
-            **charts.training_data(model.history_),
-            **_provenance(model, facts, command),
-        )
-    )
-
-
-def _environment() -> Environment:
     loader = PackageLoader("protocol_mvc.report")
-    environment = Environment(
-        loader=loader,
-        autoescape=True,  # names come from the data
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
+    environment = Environment(  # autoescape: names come from the data
+        loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     environment.policies["json.dumps_kwargs"] = {"separators": (",", ":")}
-    environment.filters.update(
-        percent=text.format_percent,
-        compact_percent=text.compact_percent,
-        shorten=text.shorten,
-        ratio=text.format_ratio,
-    )
-    environment.globals.update(
+    for function in (text.format_percent, text.compact_percent, text.format_ratio, text.shorten):
+        environment.filters[function.__name__] = function
+    rows, labels_true = charts.map_rows(facts.labels, facts.n_clusters), facts.labels_true
+    view_auc = charts.per_view_cluster_auc(facts, model.scalers_, rows)
+    features = getattr(model, "embedding_", None)  # a loaded model computes them again
+    features = model.transform(facts.views[rows]) if features is None else features[rows]
+    params = {name: value for name, value in model.get_params().items() if not isinstance(value, BaseModel)}
+    template = environment.get_template("report.html")
+    return template.render(
         asset=lambda name: loader.get_source(environment, name)[0],
         csp_hash=_csp_hash,
         n_colors=N_COLORS,
         n_shapes=N_SHAPES,
+        facts=facts,
+        headline=text.headline(facts),
+        findings=sorted(text.findings(facts), key=lambda finding: not finding.is_warning),  # warnings first
+        high_confidence=(HIGH_CONFIDENCE, float((facts.confidence > HIGH_CONFIDENCE).mean())),
+        clusters=cluster_rows(facts),
+        rare_clusters=rare_cluster_rows(facts, view_auc),
+        max_cards=MAX_CARDS,
+        view_auc=np.ma.masked_invalid(view_auc).mean(1).filled(np.nan),
+        histogram=confidence_histogram(facts),
+        least_confident=np.argsort(facts.confidence, kind="stable")[:N_LEAST_CONFIDENT],
+        scores=score_rows(facts),
+        comparison=None if labels_true is None else compare_labels(labels_true, facts.labels),
+        rows=rows,
+        **charts.map_data(facts, rows, features),
+        **charts.training_data(model.history_),
+        command=command,
+        method=type(model).__name__,
+        model=model,
+        parameters={name: text.shorten(repr(value), 300) for name, value in params.items()},
+        sha256=data_hash(facts.views),
     )
-    return environment
-
-
-def _features(model: MultiViewClusterer, facts: Facts, rows: Ints) -> npt.NDArray[Any]:
-    """Return the learned features of some samples; a loaded model computes them again."""
-    embedding = getattr(model, "embedding_", None)
-    return model.transform(facts.views[rows]) if embedding is None else embedding[rows]
-
-
-def _provenance(model: MultiViewClusterer, facts: Facts, command: str | None) -> dict[str, Any]:
-    params = {name: value for name, value in model.get_params().items() if not isinstance(value, BaseModel)}
-    return {
-        "command": command,
-        "method": type(model).__name__,
-        "seed": model.seed_,
-        "is_seeded": model.random_state is not None,
-        "parameters": {name: text.shorten(repr(value), 300) for name, value in params.items()},
-        "versions": model.environment_,
-        "sha256": data_hash(facts.views),
-    }
 
 
 def _csp_hash(source: str) -> str:
     """Return the hash of a script or style in the notation of a content security policy."""
     return f"sha256-{base64.b64encode(hashlib.sha256(source.encode()).digest()).decode()}"
+
+
+def cluster_rows(facts: Facts) -> list[Row]:
+    """Return one row for each cluster, by number; the mean confidence of an empty cluster is NaN."""
+    shares = facts.cluster_sizes / facts.n_samples
+    columns = (facts.cluster_sizes, shares, facts.mean_confidence, facts.class_prior)
+    rows = zip(range(facts.n_clusters), *(column.tolist() for column in columns), strict=True)
+    return [dict(zip(("cluster", "size", "share", "confidence", "prior"), row, strict=True)) for row in rows]
+
+
+def rare_cluster_rows(facts: Facts, view_auc: Floats) -> list[Row]:
+    """Return the rare clusters or, if none is rare, the smallest third; smallest first.
+
+    A row has the fields of `cluster_rows`, an assessment, the AUC of each view and the view of the highest
+    AUC, the most frequent second choice of the samples, and the samples of the highest confidence.
+    `view_auc` (n_views, n_clusters) is the result of `charts.per_view_cluster_auc`.
+    """
+    rows, found = cluster_rows(facts), facts.nonempty_clusters
+    shown = (facts.rare_clusters or found[-max(len(found) // 3, 1) :])[::-1]
+    for c in shown:
+        members = np.flatnonzero(facts.labels == c)
+        typical = members[np.argsort(-facts.confidence[members], kind="stable")][:N_TYPICAL]
+        second = np.bincount(facts.second_choice[members], minlength=facts.n_clusters)
+        second[facts.empty_clusters] = 0
+        assessment, is_warning = text.assess_cluster(facts, c)
+        rows[c] |= {
+            "assessment": assessment,
+            "is_warning": is_warning,
+            "view_auc": view_auc[:, c].tolist(),
+            "best_view": None if np.isnan(view_auc[:, c]).all() else int(np.nanargmax(view_auc[:, c])),
+            "second_choice": int(second.argmax()) if second.any() else None,
+            "second_choice_share": float(second.max() / len(members)),
+            "typical_samples": [facts.sample_ids[i] for i in typical],
+        }
+    return [rows[c] for c in shown]
+
+
+def confidence_histogram(facts: Facts) -> list[list[int]]:
+    """Return sample counts by confidence in `N_BINS` bins: of all clusters, then of each one."""
+    bins = np.clip((facts.confidence * N_BINS).astype(np.int64), 0, N_BINS - 1)
+    counts: Ints = np.zeros((facts.n_clusters, N_BINS), dtype=np.int64)
+    np.add.at(counts, (facts.labels, bins), 1)
+    return [counts.sum(0).tolist(), *counts.tolist()]
+
+
+def score_rows(facts: Facts) -> list[tuple[str, float, str]]:
+    """Return name, value and description of every score; none without ground truth."""
+    if facts.labels_true is None:
+        return []
+    scores = all_scores(facts.labels_true, facts.labels)
+    calibrated = calibration(facts.labels_true, facts.labels, facts.confidence)
+    return [
+        *((name, scores[key], description) for key, (name, description) in SCORES.items()),
+        ("Mean confidence", calibrated.mean_confidence, "equals the accuracy if confidence is calibrated"),
+        ("Calibration error", calibrated.ece, "mean |confidence - accuracy| over bins of confidence"),
+    ]
+
+
+def compare_labels(labels_true: npt.NDArray[Any], labels_pred: npt.NDArray[Any]) -> Row:
+    """Match the clusters with the classes and count the samples of every pair.
+
+    Returns:
+        classes: A row for each class, largest first: its name, its size, the matched cluster (None if there
+            is none, or it has no sample of the class), the recall, and at most three other clusters with
+            their number of samples of the class.
+        clusters: The columns of the contingency table, in the order of their matched classes.
+        contingency: (classes, clusters) numbers of samples; None if the table were too wide to read.
+    """
+    names, sizes = np.unique(labels_true, return_counts=True)
+    order, clusters = np.argsort(-sizes, kind="stable"), np.unique(labels_pred).tolist()
+    counts = contingency(labels_true, labels_pred)[order]
+    matched, classes = match_clusters(counts), []
+    for name, row, own in zip(names[order].tolist(), counts, matched, strict=True):
+        n_own = int(row[own]) if own >= 0 else 0
+        others = [j for j in np.argsort(-row, kind="stable") if row[j] and j != own][:3]
+        classes.append(
+            {
+                "name": name,
+                "size": int(row.sum()),
+                "cluster": clusters[own] if n_own else None,
+                "recall": n_own / int(row.sum()),
+                "other_clusters": [(clusters[j], int(row[j])) for j in others],
+            }
+        )
+    columns = [*matched[matched >= 0], *np.setdiff1d(np.arange(len(clusters)), matched)]
+    table = counts[:, columns].tolist() if max(counts.shape) <= MAX_TABLE_WIDTH else None
+    return {"classes": classes, "clusters": [clusters[j] for j in columns], "contingency": table}

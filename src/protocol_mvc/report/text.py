@@ -8,14 +8,9 @@ import numpy as np
 from protocol_mvc.evaluation.metrics import clustering_accuracy, group_recall
 from protocol_mvc.evaluation.stability import DISSOLVED_JACCARD
 from protocol_mvc.partition.consensus import MIN_CLUSTER_SIZE
-from protocol_mvc.report.facts import (
-    HIGH_CONFIDENCE,
-    LOW_CONFIDENCE,
-    LOW_MEAN_CONFIDENCE,
-    MAX_PRIOR_DIFFERENCE,
-    Facts,
-)
+from protocol_mvc.report.facts import HIGH_CONFIDENCE, LOW_CONFIDENCE, LOW_MEAN_CONFIDENCE, Facts
 
+MAX_PRIOR_DIFFERENCE = 0.1  # between class prior and cluster sizes; above it the report warns
 # Largest / smallest cluster, up to which sizes are called so.
 BALANCE = ((1, "equal"), (1.5, "nearly equal"), (3, "somewhat unequal"), (10, "unequal"))
 FEWER_CLUSTERS = "Try a smaller n_clusters."
@@ -49,50 +44,41 @@ def headline(facts: Facts) -> str:
 
 def findings(facts: Facts) -> list[Finding]:
     """Return all findings: on sizes, estimated prior, confidence, stability, training, data, ground truth."""
-    return [
-        *_size_findings(facts),
-        _prior_finding(facts),
-        *_confidence_findings(facts),
-        *_stability_findings(facts),
-        *_data_findings(facts),
-    ]
+    parts = (_size_findings, _rarity_findings, _confidence_findings, _stability_findings, _data_findings)
+    return [finding for part in parts for finding in part(facts)]
 
 
 def _size_findings(facts: Facts) -> Iterator[Finding]:
-    found, empty, tiny = facts.nonempty_clusters, facts.empty_clusters, facts.tiny_clusters
+    found, empty = facts.nonempty_clusters, facts.empty_clusters
     text = f"{count_noun(facts.n_samples, 'sample')} in {count_noun(len(found), 'cluster')}"
     if empty:
         text += f" of {facts.n_clusters}: {list_clusters(empty)} {_are(empty)} empty. {FEWER_CLUSTERS}"
         yield Finding("Clusters", text, is_warning=True)
     else:
         yield Finding("Clusters", f"{text}, numbered by size (0 is the largest).")
-    if len(found) > 1:
-        yield Finding("Sizes", _describe_sizes(facts))
-        yield Finding("Rare clusters", _describe_rare_clusters(facts))
+    most, least = (count_noun(int(facts.cluster_sizes[c]), "sample") for c in (found[0], found[-1]))
+    text = f"The clusters are of {describe_balance(facts.size_ratio)} size"
+    if facts.size_ratio > 1:
+        ends = f"from {most} (cluster {found[0]}) to {least} (cluster {found[-1]})"
+        yield Finding("Sizes", f"{text}: {ends}, ratio {format_ratio(facts.size_ratio)} : 1.")
+    elif len(found) > 1:
+        yield Finding("Sizes", f"{text}: {most} each.")
+
+
+def _rarity_findings(facts: Facts) -> Iterator[Finding]:
+    rare, tiny = facts.rare_clusters[::-1], facts.tiny_clusters
+    limit = f"(below half of the mean cluster size, {facts.mean_size:,.1f})"
+    if rare:
+        sizes = [int(facts.cluster_sizes[c]) for c in rare]
+        notes = [f"{count_noun(size, 'sample')}, {format_percent(size / facts.n_samples)}" for size in sizes]
+        text = f"{count_noun(len(rare), 'cluster')} {_are(rare)} rare {limit}: {list_clusters(rare, notes)}."
+        yield Finding("Rare clusters", text)
+    elif len(facts.nonempty_clusters) > 1:
+        yield Finding("Rare clusters", f"No cluster is rare {limit}.")
     if tiny:
         have = f"{list_clusters(tiny).capitalize()} {'has' if len(tiny) == 1 else 'have'}"
         text = f"{have} fewer than {MIN_CLUSTER_SIZE} samples. {FEWER_CLUSTERS}"
         yield Finding("Tiny clusters", text, is_warning=True)
-
-
-def _describe_sizes(facts: Facts) -> str:
-    largest, smallest = facts.nonempty_clusters[0], facts.nonempty_clusters[-1]
-    most, least = (count_noun(int(facts.cluster_sizes[c]), "sample") for c in (largest, smallest))
-    balance = f"The clusters are of {describe_balance(facts.size_ratio)} size"
-    if facts.size_ratio == 1:
-        return f"{balance}: {most} each."
-    ratio = f"ratio {format_ratio(facts.size_ratio)} : 1"
-    return f"{balance}: from {most} (cluster {largest}) to {least} (cluster {smallest}), {ratio}."
-
-
-def _describe_rare_clusters(facts: Facts) -> str:
-    limit = f"(below half of the mean cluster size, {facts.mean_size:,.1f})"
-    rare = facts.rare_clusters[::-1]
-    if not rare:
-        return f"No cluster is rare {limit}."
-    sizes = [int(facts.cluster_sizes[c]) for c in rare]
-    notes = [f"{count_noun(size, 'sample')}, {format_percent(size / facts.n_samples)}" for size in sizes]
-    return f"{count_noun(len(rare), 'cluster')} {_are(rare)} rare {limit}: {list_clusters(rare, notes)}."
 
 
 def _prior_finding(facts: Facts) -> Finding:
@@ -109,6 +95,7 @@ def _prior_finding(facts: Facts) -> Finding:
 
 
 def _confidence_findings(facts: Facts) -> Iterator[Finding]:
+    yield _prior_finding(facts)
     high = format_percent(float(np.mean(facts.confidence > HIGH_CONFIDENCE)))
     n_low = int((facts.confidence < LOW_CONFIDENCE).sum())
     low = f"{format_percent(n_low / facts.n_samples)} ({count_noun(n_low, 'sample')})" if n_low else "none"
@@ -159,8 +146,7 @@ def _data_findings(facts: Facts) -> Iterator[Finding]:
         tail = format_percent(group_recall(facts.labels_true, facts.labels).tail)
         few = len(np.unique(facts.labels_true)) < 3
         group = "recall of the smallest class" if few else "mean recall of the smallest third of the classes"
-        text = f"Accuracy against the ground truth is {accuracy}; {group} is {tail}."
-        yield Finding("Ground truth", text)
+        yield Finding("Ground truth", f"Accuracy against the ground truth is {accuracy}; {group} is {tail}.")
 
 
 def assess_cluster(facts: Facts, cluster: int) -> tuple[str, bool]:

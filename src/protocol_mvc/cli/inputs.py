@@ -1,29 +1,26 @@
-"""Settings of a fit: a config file, then `--set`, then the flags, validated together."""
+"""The inputs of a command: settings (a config file, then `--set`, then the flags) and data."""
 
 import json
 import tomllib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 import typer
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from protocol_mvc.cli.options import check_choice
+from protocol_mvc import io
 from protocol_mvc.cli.output import JsonDict
+from protocol_mvc.data.digits import load_digits_views
 from protocol_mvc.estimators.base import MultiViewClusterer
 from protocol_mvc.estimators.clusterers import ESTIMATORS
+from protocol_mvc.io.labels import SUFFIXES, LabelFile, match_labels, read_labels
 from protocol_mvc.utils.config import flatten_config, update_config
 from protocol_mvc.utils.text import short_repr
 
-MAX_CONFIG_BYTES = 2**20
-LOADERS: dict[str, Callable[[str], Any]] = {
-    ".yaml": yaml.safe_load,
-    ".yml": yaml.safe_load,
-    ".toml": tomllib.loads,
-    ".json": json.loads,
-}
+LOADERS = {".yaml": yaml.safe_load, ".yml": yaml.safe_load, ".toml": tomllib.loads, ".json": json.loads}
 
 
 class Settings(BaseModel):
@@ -77,11 +74,25 @@ def read_settings(file: Path | None, changes: Iterable[str] | None, **flags: Any
         return Settings(config=update_config(presets[preset], config), **given)
     except ValidationError as error:
         first = error.errors()[0]
-        raise typer.BadParameter(
-            f"setting {first['loc'][0]!r} cannot be {short_repr(first['input'])}: {first['msg']}"
-        ) from None
+        culprit = f"setting {first['loc'][0]!r} cannot be {short_repr(first['input'])}"
+        raise typer.BadParameter(f"{culprit}: {first['msg']}") from None
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None
+
+
+def check_choice(name: str, choices: Iterable[str], kind: str) -> None:
+    """Raise a usage error that suggests the nearest choice if the name is not among the choices.
+
+    The last component of a dotted choice counts as well: "rounds" is near to "schedule.n_rounds".
+    """
+    choices = sorted(choices)
+    if name in choices:
+        return
+    by_name = {choice.rpartition(".")[2]: choice for choice in choices}
+    by_name |= {choice: choice for choice in choices}
+    nearest = get_close_matches(name, by_name, n=1)
+    advice = f"did you mean {by_name[nearest[0]]!r}?" if nearest else f"choose from {', '.join(choices)}"
+    raise typer.BadParameter(f"unknown {kind} {name!r}: {advice}")
 
 
 def make_model(settings: Settings, *, verbose: bool = False) -> MultiViewClusterer:
@@ -92,15 +103,8 @@ def make_model(settings: Settings, *, verbose: bool = False) -> MultiViewCluster
     """
     if settings.n_clusters is None:
         raise typer.BadParameter("give the number of clusters: -k 10, or n_clusters in the config file")
-    return ESTIMATORS[settings.method](
-        settings.n_clusters,
-        config=settings.config,
-        scaling=settings.scaling,
-        batch_size=settings.batch_size,
-        device=settings.device,
-        random_state=settings.random_state,
-        verbose=int(verbose),
-    )
+    parameters = settings.model_dump(exclude={"method", "preset", "config"})
+    return ESTIMATORS[settings.method](config=settings.config, verbose=int(verbose), **parameters)
 
 
 def _parse_change(text: str) -> tuple[str, Any]:
@@ -119,10 +123,7 @@ def _read_file(file: Path) -> dict[str, Any]:
     load = LOADERS.get(file.suffix.lower())
     if load is None:
         raise typer.BadParameter(f"config file {file} must end in one of {', '.join(LOADERS)}")
-    with file.open("rb") as stream:
-        content = stream.read(MAX_CONFIG_BYTES + 1)
-    if len(content) > MAX_CONFIG_BYTES:
-        raise typer.BadParameter(f"config file {file} has more than {MAX_CONFIG_BYTES} bytes")
+    content = file.read_bytes()
     try:
         found = load(content.decode("utf-8"))
     except (yaml.YAMLError, ValueError, RecursionError) as error:
@@ -140,13 +141,69 @@ def _flatten(given: Mapping[str, Any], fields: Mapping[str, Any], prefix: str = 
     flat: dict[str, Any] = {}
     for key, value in given.items():
         name = f"{prefix}{key}"
-        kind = fields.get(f"{name}.kind")
-        if (
-            isinstance(value, Mapping)
-            and isinstance(fields.get(name), BaseModel)
-            and value.get("kind", kind) == kind
-        ):
+        kind, is_group = fields.get(f"{name}.kind"), isinstance(fields.get(name), BaseModel)
+        if is_group and isinstance(value, Mapping) and value.get("kind", kind) == kind:
             flat |= _flatten(value, fields, f"{name}.")
         else:
             flat[name] = value
     return flat
+
+
+class Source(BaseModel):
+    """Where the data of a command come from; `run.json` records it."""
+
+    paths: list[str]  # of files or a folder, made absolute, or "@digits", "@digits:RATIO"
+    view_names: list[str] | None = None  # views to read; None for all
+    id_column: str | None = None  # column of sample ids in tables
+    labels: str | None = None  # column, array or file of true labels
+
+    @property
+    def label_file(self) -> Path | None:
+        """The path of the true labels if they are in a file of their own."""
+        path = Path(self.labels or "")
+        return path.absolute() if path.suffix.lower() in SUFFIXES else None
+
+    @model_validator(mode="after")
+    def make_absolute(self) -> Self:
+        """Make the paths absolute, so that commands in other folders find the files."""
+        self.paths = [path if path.startswith("@") else str(Path(path).absolute()) for path in self.paths]
+        self.labels = str(self.label_file) if self.label_file else self.labels
+        self.view_names = self.view_names or None
+        return self
+
+
+def read_data(source: Source) -> io.MultiViewDataset:
+    """Read the views and, if there are any, the true labels.
+
+    Raises:
+        OSError, ValueError: if a file cannot be read.
+        ModuleNotFoundError: if the format needs a package that is not installed.
+    """
+    column, views, ids = None if source.label_file else source.labels, source.view_names, source.id_column
+    if not any(path.startswith("@") for path in source.paths):
+        dataset = io.read_views(source.paths, view_columns=views, id_column=ids, labels=column)
+    elif len(source.paths) > 1 or views or ids or column:
+        raise typer.BadParameter(
+            f"{source.paths[0]} cannot be combined with files, --view, --id-column or --labels COLUMN"
+        )
+    else:
+        dataset = _load_named(source.paths[0])
+    if source.label_file is None:
+        return dataset
+    samples = dataset.views.sample_ids
+    own = LabelFile(samples, [str(sample) for sample in samples], ", ".join(source.paths))
+    labels_true = match_labels(own, read_labels(source.label_file))[1]
+    return io.MultiViewDataset(dataset.views, labels_true, dataset.path)
+
+
+def _load_named(word: str) -> io.MultiViewDataset:
+    """Load "@digits", or "@digits:RATIO" with an imbalance ratio."""
+    name, _, text = word[1:].partition(":")
+    if name != "digits":
+        raise typer.BadParameter(f"{word}: the only data set known by name is @digits; pass a file instead")
+    try:
+        ratio = float(text) if text else None
+    except ValueError:
+        raise typer.BadParameter(f"{word}: the imbalance ratio must be a number, as in @digits:0.1") from None
+    views, labels_true = load_digits_views(imbalance_ratio=ratio, random_state=0)
+    return io.MultiViewDataset(views, labels_true, Path(word))

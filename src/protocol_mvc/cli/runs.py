@@ -1,0 +1,247 @@
+"""The folder of a run, which `fit` writes, and the commands `predict`, `transform`, `report`, `evaluate`."""
+
+import json
+import os
+import shutil
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import typer
+from pydantic import ValidationError
+
+from protocol_mvc import io
+from protocol_mvc.cli.inputs import Source, read_data
+from protocol_mvc.cli.output import Console, JsonDict, as_json, table
+from protocol_mvc.data import Views, data_hash
+from protocol_mvc.estimators.base import MultiViewClusterer
+from protocol_mvc.estimators.clusterers import load_model
+from protocol_mvc.evaluation.metrics import all_scores
+from protocol_mvc.evaluation.stability import stability
+from protocol_mvc.exceptions import ModelFileError
+from protocol_mvc.io.labels import match_labels, read_labels
+from protocol_mvc.io.lock import is_lock_file
+from protocol_mvc.io.read import TABLE_FILES
+from protocol_mvc.io.write import label_columns, write_labels, write_table
+from protocol_mvc.report import write_report
+from protocol_mvc.report.page import SCORES, compare_labels
+from protocol_mvc.utils.files import atomic_write
+
+MODEL, LABELS, RECORD, REPORT = "model", "labels.csv", "run.json", "report.html"
+CHECKPOINT = "checkpoint"  # of an unfinished fit
+STDOUT = "-"  # as an output file; with --json the document has the values instead
+
+
+class Run(NamedTuple):
+    """A run on disk."""
+
+    model: Path  # folder
+    source: Source | None = None  # the data of the fit; None if only the model is there
+    sha256: str = ""  # of the data
+    command: str = ""  # of the fit
+
+
+def check_folder(folder: Path, force: bool, resume: bool = False) -> None:
+    """Check that a run can be written to a folder, before any work is done.
+
+    Raises:
+        BadParameter: if the folder holds a run, an interrupted fit or other files.
+        PermissionError: if the folder is not writable.
+    """
+    if folder.exists() and not folder.is_dir():
+        raise typer.BadParameter(f"{folder} is a file: choose another folder for the run")
+    paths = folder.iterdir() if folder.exists() else ()
+    found = {path.name for path in paths if not is_lock_file(path.name)}
+    if RECORD in found and not force:
+        raise typer.BadParameter(f"{folder} already holds a run: choose another folder or add --force")
+    if CHECKPOINT in found and not (force or resume):
+        raise typer.BadParameter(
+            f"{folder} holds an interrupted fit: add --resume to continue it, or --force to start again"
+        )
+    others = sorted(found - {MODEL, LABELS, REPORT, CHECKPOINT})
+    if others and RECORD not in found:
+        raise typer.BadParameter(f"{folder} holds {others[0]!r} and is not a run: choose another folder")
+    parent = next(path for path in (folder.absolute(), *folder.absolute().parents) if path.exists())
+    if not parent.is_dir() or not os.access(parent, os.W_OK):
+        raise PermissionError(f"{parent} is not writable: choose another folder for the run.")
+
+
+def write_run(folder: Path, model: MultiViewClusterer, record: JsonDict) -> None:
+    """Write model, labels and record; the record is written last and marks the run as finished."""
+    (folder / RECORD).unlink(missing_ok=True)
+    (folder / REPORT).unlink(missing_ok=True)  # of the previous model
+    model.save(folder / MODEL)
+    results = (model.sample_ids_, model.labels_, model.label_distributions_)
+    io.write_labels(folder / LABELS, *results, overwrite=True)
+    text = json.dumps(as_json(record), indent=1, allow_nan=False, default=str)
+    with atomic_write(folder / RECORD) as path:
+        path.write_text(text + "\n")
+    shutil.rmtree(folder / CHECKPOINT, ignore_errors=True)
+
+
+def open_run(folder: Path) -> Run:
+    """Read the record of a run folder, or take the folder of a model alone.
+
+    Raises:
+        ModelFileError: if the run does not exist, is unfinished, or its record is damaged.
+    """
+    if not folder.is_dir():
+        raise ModelFileError(f"{folder} does not exist: give the folder that `protocol-mvc fit` wrote.")
+    record = folder / RECORD
+    if not record.exists():
+        if (folder / MODEL).exists():
+            raise ModelFileError(f"{folder} is unfinished, it has no {RECORD}: fit again.")
+        if (folder / CHECKPOINT).exists():
+            raise ModelFileError(f"{folder} is an interrupted fit: run `protocol-mvc fit` with --resume.")
+        return Run(folder)
+    try:
+        found = json.loads(record.read_bytes())
+        source = Source.model_validate(found["data"])
+        return Run(folder / MODEL, source, str(found["data"]["sha256"]), str(found["command"]))
+    except (OSError, ValueError, LookupError, TypeError, RecursionError) as error:
+        reason = "invalid fields" if isinstance(error, ValidationError | LookupError) else error
+        raise ModelFileError(f"{record}: {reason}: fit again, or give the folder {folder / MODEL}.") from None
+
+
+def check_output(path: Path, force: bool, suffixes: tuple[str, ...] = ()) -> None:
+    """Check that an output file can be written, before any work is done.
+
+    Raises:
+        BadParameter: if the suffix is not one of `suffixes`, or the file exists and `force` is false.
+        FileNotFoundError: if the parent folder does not exist.
+    """
+    if suffixes and path.suffix.lower() not in suffixes:
+        raise typer.BadParameter(f"{path} must end in one of {', '.join(suffixes)}")
+    if path.is_dir() or (path.exists() and not force):
+        raise typer.BadParameter(f"{path} already exists: choose another name or add --force")
+    if not path.absolute().parent.is_dir():
+        raise FileNotFoundError(f"{path}: folder {path.absolute().parent} does not exist; create it first.")
+
+
+def predict_labels(
+    console: Console, run: Path, source: Source, output: str, device: str | None, force: bool
+) -> JsonDict:
+    """Predict the cluster of each sample and write a table of labels."""
+    if output != STDOUT:
+        check_output(Path(output), force, (".csv", ".tsv", ".parquet"))
+    model, views = _load(run, source, device)
+    with console.show_warnings():
+        proba = model.predict_proba(views)
+    ids, labels = views.sample_ids, proba.argmax(axis=1)
+    document = {"n_samples": len(views), "cluster_sizes": np.bincount(labels, minlength=proba.shape[1])}
+    if output != STDOUT:
+        write_labels(output, ids, labels, proba, overwrite=force)
+        console.info(f"Labels of {len(views)} samples: {output}")
+        return {"output": output, **document}
+    if not console.json:
+        write_table(sys.stdout, label_columns(ids, labels, proba))
+    return {**document, "sample_ids": ids, "labels": labels, "confidence": proba.max(axis=1)}
+
+
+def transform_samples(
+    console: Console, run: Path, source: Source, output: str, device: str | None, force: bool
+) -> JsonDict:
+    """Compute the embedding of each sample and write it as an array or a table."""
+    if output != STDOUT:
+        check_output(Path(output), force, (".npy", ".csv"))
+    model, views = _load(run, source, device)
+    with console.show_warnings():
+        embedding = model.transform(views)
+    columns = {"id": views.sample_ids, **{f"feature_{i}": x for i, x in enumerate(embedding.T)}}
+    document = {"n_samples": len(views), "n_features": embedding.shape[1]}
+    if output == STDOUT:
+        if not console.json:
+            write_table(sys.stdout, columns)
+        return {**document, "sample_ids": views.sample_ids, "embedding": embedding}
+    with atomic_write(Path(output), overwrite=force) as path:
+        if output.lower().endswith(".npy"):
+            with path.open("xb") as file:
+                np.save(file, embedding, allow_pickle=False)
+        else:
+            with path.open("x", newline="", encoding="utf-8") as text:
+                write_table(text, columns)
+    console.info(f"Embedding of {len(views)} samples, {embedding.shape[1]} features: {output}")
+    return {"output": output, **document}
+
+
+def _load(folder: Path, source: Source, device: str | None) -> tuple[MultiViewClusterer, Views]:
+    """Return the model of a run and the new data, read with the options of the fit by default."""
+    run = open_run(folder)
+    model, fitted = load_model(run.model, device or "auto"), run.source or Source(paths=[])
+    first, id_column = Path(source.paths[0]), source.id_column
+    files = list(first.iterdir()) if first.is_dir() else [first]
+    if any(file.suffix.lower() in TABLE_FILES for file in files):  # only tables have a column of ids
+        id_column = id_column or fitted.id_column
+    options = {"view_names": source.view_names or fitted.view_names, "id_column": id_column}
+    source = source.model_copy(update=options)
+    views: Views | None = None
+    if fitted.labels is not None:  # if the new data have the column of labels, it is not a feature
+        with suppress(ValueError):
+            views = read_data(source.model_copy(update={"labels": fitted.labels})).views
+    if views is None:
+        views = read_data(source).views
+    unknown = [name for name in views.names if name not in model.view_names_in_]
+    if unknown:
+        raise ValueError(
+            f"{', '.join(source.paths)}: view {unknown[0]!r} is not one of the model's views "
+            f"{', '.join(model.view_names_in_)}: give the files or arrays the names they had in the fit."
+        )
+    return model, views
+
+
+def report_run(
+    console: Console,
+    folder: Path,
+    data: list[str] | None,
+    output: Path | None,
+    n_refits: int,
+    device: str | None,
+    force: bool,
+) -> JsonDict:
+    """Write the HTML report of a run; `data` are the paths of its data if they were moved."""
+    run, target = open_run(folder), output or folder / REPORT
+    check_output(target, force, (".html", ".htm"))
+    if run.source is None and not data:
+        raise typer.BadParameter(f"{run.model} is a model without a record of its data: add DATA")
+    source = run.source or Source(paths=[])
+    if data:
+        source = source.model_copy(update={"paths": Source(paths=data).paths})
+    model = load_model(run.model, device or "auto")
+    views, labels_true, _ = read_data(source)
+    sha256 = data_hash(views)
+    if run.sha256 and sha256 != run.sha256:
+        raise ValueError(
+            f"The data have changed since the fit (sha256 {sha256[:12]}..., recorded {run.sha256[:12]}...): "
+            "restore them, give their new location as DATA, or fit again."
+        )
+    refits = None
+    if n_refits:
+        console.info(f"Fitting the model {n_refits} times to subsamples of the data")
+        with console.show_warnings():
+            refits = stability(model, views, n_resamples=n_refits)
+    given = {"command": run.command or None, "source": ", ".join(source.paths)}
+    write_report(model, views, target, labels_true=labels_true, stability=refits, **given)
+    console.info(f"Report: {target}")
+    return {"output": target, "bytes": target.stat().st_size}
+
+
+def evaluate_labels(console: Console, labels_pred: Path, labels_true: Path) -> JsonDict:
+    """Compute all scores and the recall of each class from two files of labels."""
+    pred, true = match_labels(read_labels(labels_pred), read_labels(labels_true))
+    scores = all_scores(true, pred)
+    classes = [
+        {"class": row["name"], "n_samples": row["size"], "cluster": row["cluster"], "recall": row["recall"]}
+        for row in compare_labels(true, pred)["classes"]
+    ]
+    score_rows = ((name, f"{value:.4f}", SCORES[name][1]) for name, value in scores.items())
+    class_rows = (
+        (c["class"], c["n_samples"], "none" if c["cluster"] is None else c["cluster"], f"{c['recall']:.4f}")
+        for c in classes
+    )
+    console.print(
+        table(f"{len(pred)} samples", ("metric", "value", "meaning"), score_rows),
+        table("Classes by size", ("class", "samples", "matched cluster", "recall"), class_rows),
+    )
+    return {"n_samples": len(pred), "scores": scores, "classes": classes}
