@@ -46,10 +46,8 @@ def test_errors_come_back():
         raise error
 
     for error in (DataError("a sentence"), ValueError("another"), zlib.error("damaged")):
-        kind = DataError if isinstance(error, DataError) else ValueError
-        with pytest.raises(ValueError, match=str(error)) as caught:
+        with pytest.raises(type(error), match=str(error)):
             run_forked(fail)
-        assert type(caught.value) is kind
 
 
 def test_a_crash_is_an_error_and_prints_nothing(capfd):
@@ -61,7 +59,7 @@ def test_a_crash_is_an_error_and_prints_nothing(capfd):
 
 def test_memory_is_limited(monkeypatch):
     monkeypatch.setattr(forked, "memory_limit", lambda: 2**27)
-    with pytest.raises(ValueError, match="allocate"):
+    with pytest.raises(MemoryError, match="allocate"):
         run_forked(lambda: {"x": np.ones(2**30, np.uint8)})
 
 

@@ -1,28 +1,19 @@
 """Guards shared by all readers: size limits before memory is taken, and one type of error."""
 
-import csv
 import errno
 import os
 import shutil
-import struct
-import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
-from tokenize import TokenError
 from typing import Any
-from zipfile import BadZipFile
 
 from protocol_mvc.exceptions import DataError, DataFileError
 
 MAX_BYTES = 2**36  # memory of all arrays that are read from one file; memory maps do not count
 MAX_RATIO = 1000  # largest size of an array over its size in the file
 SMALL = 2**26  # bytes; smaller arrays may have any ratio
-# What numpy, scipy, h5py, pandas, pyarrow and anndata raise on damaged files.
-LIBRARY_ERRORS: tuple[type[Exception], ...] = (OSError, ValueError, TypeError, LookupError, AttributeError)
-LIBRARY_ERRORS += (ArithmeticError, RuntimeError, EOFError, NameError, BadZipFile, zlib.error)
-LIBRARY_ERRORS += (struct.error, csv.Error, SyntaxError, TokenError, Warning)
 
 
 @contextmanager
@@ -35,13 +26,13 @@ def file_errors(path: Path, kind: str) -> Iterator[None]:
     where = f"{'Folder' if path.is_dir() else 'File'} {path}"
     try:
         yield
-    except (DataFileError, FileNotFoundError, PermissionError, ImportError):
+    except (DataFileError, FileNotFoundError, PermissionError, ImportError, AssertionError):
         raise
     except DataError as error:
         raise DataFileError(f"{where}: {error}") from None
     except MemoryError as error:
         raise DataFileError(f"{where} does not fit into memory: choose fewer views.") from error
-    except LIBRARY_ERRORS as error:
+    except Exception as error:  # numpy, scipy, h5py, pandas, pyarrow and anndata raise anything
         reason = str(error).partition("\n")[0].rstrip(".:") or type(error).__name__
         raise DataFileError(
             f"{where} cannot be read as {kind} ({reason}): it is damaged or has another format."
@@ -76,8 +67,7 @@ def require_module(module: str, extra: str, path: Path) -> Any:
 
 def check_size(n_bytes: int) -> None:
     """Raise `DataError` if contents of this size do not fit into memory."""
-    limit = memory_limit()
-    if n_bytes > limit:
+    if n_bytes > (limit := memory_limit()):
         raise DataError(
             f"its arrays take {n_bytes / 2**30:.3g} GiB, more than the {limit / 2**30:.3g} GiB allowed: "
             "choose fewer views, or convert it to a folder of .npy files, which are memory-mapped."

@@ -3,6 +3,7 @@
 import re
 import warnings
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from math import prod
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -49,34 +50,7 @@ def read_mat(path: Path) -> MatFile:
             head = file.read(512 + len(HDF5_SIGNATURE))
         is_hdf5 = head.startswith(HDF5_SIGNATURE) or head.endswith(HDF5_SIGNATURE)
         h5py = require_module("h5py", "mat73", path) if is_hdf5 else None
-        return _unpack(run_forked(lambda: _pack(_read_variables(path, h5py))))
-
-
-def _pack(contents: MatFile) -> dict[str, NDArray[Any]]:
-    """Return the contents as dense arrays by name."""
-    arrays: dict[str, Any] = {"names": np.array(contents.names)}
-    if contents.y is not None:
-        arrays["y"] = contents.y
-    for v, view in enumerate(contents.views):
-        if is_sparse(view):
-            sparse: Any = csr_array(view)
-            parts = {"data": sparse.data, "indices": sparse.indices, "indptr": sparse.indptr}
-            arrays |= {f"{v}.{key}": part for key, part in parts.items()} | {f"{v}.shape": sparse.shape}
-        else:
-            arrays[str(v)] = view
-    return arrays
-
-
-def _unpack(arrays: dict[str, NDArray[Any]]) -> MatFile:
-    names: list[str] = arrays["names"].tolist()
-    views: list[Any] = []
-    for v in range(len(names)):
-        if str(v) in arrays:
-            views.append(arrays[str(v)])
-        else:
-            parts = tuple(arrays[f"{v}.{key}"] for key in ("data", "indices", "indptr"))
-            views.append(csr_array(parts, shape=tuple(arrays[f"{v}.shape"].tolist())))
-    return MatFile(views, names, arrays.get("y"))
+        return run_forked(lambda: _read_variables(path, h5py))
 
 
 def _read_variables(path: Path, h5py: Any) -> MatFile:
@@ -132,33 +106,30 @@ def _load_classic(path: Path, names: Sequence[str]) -> dict[str, list[Any]]:
 
 def _load_hdf5(file: Any, names: Sequence[str], h5py: Any) -> dict[str, list[Any]]:
     """Read variables of a file of v7.3, where a cell array is an array of references."""
-    nodes = {}
-    for name in names:
-        node = get_member(file, name, h5py)
-        nodes[name] = [node]
+    cells = {name: [get_member(file, name, h5py)] for name in names}
+    for name, (node,) in cells.items():
         if isinstance(node, h5py.Dataset) and h5py.check_ref_dtype(node.dtype):
             check_size(check_dataset(node))
-            nodes[name] = [file[reference] for reference in node[()].ravel()]
-    check_size(sum(_n_bytes(node, h5py) for cells in nodes.values() for node in cells))
-    return {name: [_read_node(node, name, h5py) for node in cells] for name, cells in nodes.items()}
+            cells[name] = [file[reference] for reference in node[()].ravel()]
+    n_bytes = 0
+    for node in chain.from_iterable(cells.values()):
+        n_bytes += sum(map(check_dataset, _datasets(node, h5py).values()))
+        n_bytes += 8 * int(node.attrs.get("MATLAB_sparse", 0))  # number of rows
+    check_size(n_bytes)
+    return {name: [_read_node(node, name, h5py) for node in nodes] for name, nodes in cells.items()}
 
 
-def _sparse_parts(group: Any, h5py: Any) -> dict[str, Any]:
-    """Return the data sets of a sparse matrix; MATLAB leaves out empty ones."""
-    return {key: get_member(group, key, h5py) for key in ("data", "ir", "jc") if key in group}
-
-
-def _n_bytes(node: Any, h5py: Any) -> int:
+def _datasets(node: Any, h5py: Any) -> dict[str, Any]:
+    """Return the data sets of a full or sparse matrix; MATLAB leaves out empty ones of a sparse matrix."""
     if isinstance(node, h5py.Dataset):
-        return check_dataset(node)
-    parts = sum(check_dataset(part) for part in _sparse_parts(node, h5py).values())
-    return parts + 8 * int(node.attrs.get("MATLAB_sparse", 0))
+        return {"data": node}
+    return {key: get_member(node, key, h5py) for key in ("data", "ir", "jc") if key in node}
 
 
 def _read_node(node: Any, name: str, h5py: Any) -> Any:
     """Read one array; axes are stored in reversed order."""
     if "MATLAB_sparse" in node.attrs:
-        parts = {key: part[()] for key, part in _sparse_parts(node, h5py).items()}
+        parts = {key: part[()] for key, part in _datasets(node, h5py).items()}
         data, rows, ends = (parts.get(key, np.empty(0)) for key in ("data", "ir", "jc"))
         shape = int(node.attrs["MATLAB_sparse"]), len(ends) - 1
         return csc_array((data, rows.astype(np.int64), ends.astype(np.int64)), shape=shape)
@@ -206,38 +177,27 @@ def _common_length(parts: Mapping[str, Any]) -> int:
 
 
 def _orient(parts: Mapping[str, Any], n: int) -> list[Matrix]:
-    """Return all parts as samples x features."""
-    axes = {}
+    """Return all parts as samples x features; a square matrix follows the other views."""
+    axes = {
+        where: [axis for axis in (0, part.ndim - 1) if part.shape[axis] == n] for where, part in parts.items()
+    }
+    sample_axis_is_last = {found[0] > 0 for found in axes.values() if len(found) == 1}
+    views: list[Matrix] = []
     for where, part in parts.items():
-        axes[where] = [axis for axis in (0, part.ndim - 1) if part.shape[axis] == n]
         if not axes[where]:
             raise DataError(
                 f"the variable {where} has shape {part.shape}, but there are {n} samples: give every view as "
                 "many rows, or as many columns, as there are labels."
             )
-    sample_axis_is_last = {found[0] > 0 for found in axes.values() if len(found) == 1}
-    return [
-        _rows_first(part, _sample_axis(part, where, axes[where], sample_axis_is_last))
-        for where, part in parts.items()
-    ]
-
-
-def _sample_axis(part: Any, where: str, axes: Sequence[int], is_last: set[bool]) -> int:
-    """Return the axis of the samples; a square matrix follows the other views."""
-    if len(axes) == 1:
-        return axes[0]
-    if len(is_last) == 1:
-        return axes[int(True in is_last)]
-    if part.ndim == 2 and (part != part.T).sum() == 0:
-        return 0
-    raise DataError(
-        f"the variable {where} has shape {part.shape}, so its samples may be rows or columns, and no other "
-        "view decides: load the array yourself and pass it to `as_views`."
-    )
-
-
-def _rows_first(part: Any, axis: int) -> Matrix:
-    if is_sparse(part):
-        return csr_array(part.T if axis else part)
-    rows: NDArray[Any] = np.moveaxis(part, axis, 0)
-    return rows.reshape(len(rows), -1)
+        is_clear = len(axes[where]) == 1 or len(sample_axis_is_last) == 1
+        if not is_clear and (part.ndim > 2 or (part != part.T).sum() > 0):
+            raise DataError(
+                f"the variable {where} has shape {part.shape}, so its samples may be rows or columns, and no "
+                "other view decides: load the array yourself and pass it to `as_views`."
+            )
+        axis = axes[where][-1 if sample_axis_is_last == {True} else 0]
+        if is_sparse(part):
+            views.append(csr_array(part.T if axis else part))
+        else:
+            views.append(np.moveaxis(part, axis, 0).reshape(n, -1))
+    return views
