@@ -26,26 +26,24 @@ def open_hdf5(path: Path) -> Iterator[dict[str, LazyArray]]:
         nodes: dict[str, Any] = {}
         file.visititems(lambda name, node: nodes.update({name: node}))  # does not follow links
         yield {
-            name: _lazy_array(node, h5py)
-            for name, node in sorted(nodes.items())
-            if isinstance(node, h5py.Dataset) and node.shape
+            name: _lazy_array(node) for name, node in sorted(nodes.items()) if is_dataset(node) and node.shape
         }
 
 
-def _lazy_array(node: Any, h5py: Any) -> LazyArray:
+def _lazy_array(node: Any) -> LazyArray:
+    from h5py import check_string_dtype
+
     check_dataset(node)
-    if h5py.check_string_dtype(node.dtype) is not None:
+    if check_string_dtype(node.dtype) is not None:
         return LazyArray(node.shape, np.dtype(np.str_), lambda: node.asstr()[()])
     mapped = is_large(node.shape, node.dtype)
-    return LazyArray(
-        node.shape, node.dtype, partial(map_dataset if mapped else read_dataset, node), mapped=mapped
-    )
+    load = partial(map_dataset, node) if mapped else partial(node.__getitem__, ())
+    return LazyArray(node.shape, node.dtype, load, mapped=mapped)
 
 
-def read_dataset(node: Any) -> NDArray[Any]:
-    """Read a data set into memory."""
-    array: NDArray[Any] = node[()]
-    return array
+def is_dataset(node: Any) -> bool:
+    """Return whether a node of a file has values; groups and stored types have none."""
+    return hasattr(node, "shape")
 
 
 def map_dataset(node: Any) -> NDArray[Any]:
@@ -76,14 +74,16 @@ def check_dataset(node: Any) -> int:
     return n_bytes
 
 
-def get_member(group: Any, key: str, h5py: Any) -> Any:
+def get_member(group: Any, key: str) -> Any:
     """Return the member `key` of a group.
 
     Raises:
         DataError: If it does not exist, or is a link.
     """
+    from h5py import HardLink
+
     if key not in group:
         raise DataError(f"it has no {key!r} in {group.name!r}, only {sorted(group)}.")
-    if not isinstance(group.get(key, getlink=True), h5py.HardLink):
+    if not isinstance(group.get(key, getlink=True), HardLink):
         raise DataError(f"{key!r} in {group.name!r} is a link: store the values in its place.")
     return group[key]

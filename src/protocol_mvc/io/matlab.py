@@ -17,7 +17,7 @@ from scipy.sparse import csc_array, csr_array
 from protocol_mvc.data.checks import Matrix, is_sparse
 from protocol_mvc.exceptions import DataError
 from protocol_mvc.io.forked import run_forked
-from protocol_mvc.io.hdf5 import check_dataset, get_member
+from protocol_mvc.io.hdf5 import check_dataset, get_member, is_dataset
 from protocol_mvc.io.limits import check_size, file_errors, require_module
 
 HDF5_SIGNATURE = b"\x89HDF\r\n\x1a\n"  # in a v7.3 file behind a header of 512 bytes
@@ -60,7 +60,7 @@ def _read_variables(path: Path, h5py: Any) -> MatFile:
     else:
         with h5py.File(path, "r") as file:
             view_names, label_name = _choose([name for name in file if not name.startswith("#")])
-            variables = _load_hdf5(file, [*view_names, *label_name], h5py)
+            variables = _load_hdf5(file, [*view_names, *label_name])
     y = _labels(variables[label_name[0]], label_name[0]) if label_name else None
     parts = {}
     for name in view_names:
@@ -104,38 +104,39 @@ def _load_classic(path: Path, names: Sequence[str]) -> dict[str, list[Any]]:
     return {name: list(read[name].ravel(order="F")) if is_cell[name] else [read[name]] for name in names}
 
 
-def _load_hdf5(file: Any, names: Sequence[str], h5py: Any) -> dict[str, list[Any]]:
+def _load_hdf5(file: Any, names: Sequence[str]) -> dict[str, list[Any]]:
     """Read variables of a file of v7.3, where a cell array is an array of references."""
-    cells = {name: [get_member(file, name, h5py)] for name in names}
+    from h5py import check_ref_dtype
+
+    cells = {name: [get_member(file, name)] for name in names}
     for name, (node,) in cells.items():
-        if isinstance(node, h5py.Dataset) and h5py.check_ref_dtype(node.dtype):
+        if is_dataset(node) and check_ref_dtype(node.dtype):
             check_size(check_dataset(node))
             cells[name] = [file[reference] for reference in node[()].ravel()]
     n_bytes = 0
     for node in chain.from_iterable(cells.values()):
-        n_bytes += sum(map(check_dataset, _datasets(node, h5py).values()))
+        n_bytes += sum(map(check_dataset, _datasets(node).values()))
         n_bytes += 8 * int(node.attrs.get("MATLAB_sparse", 0))  # number of rows
     check_size(n_bytes)
-    return {name: [_read_node(node, name, h5py) for node in nodes] for name, nodes in cells.items()}
+    return {name: [_read_node(node, name) for node in nodes] for name, nodes in cells.items()}
 
 
-def _datasets(node: Any, h5py: Any) -> dict[str, Any]:
+def _datasets(node: Any) -> dict[str, Any]:
     """Return the data sets of a full or sparse matrix; MATLAB leaves out empty ones of a sparse matrix."""
-    if isinstance(node, h5py.Dataset):
+    if is_dataset(node):
         return {"data": node}
-    return {key: get_member(node, key, h5py) for key in ("data", "ir", "jc") if key in node}
+    return {key: get_member(node, key) for key in ("data", "ir", "jc") if key in node}
 
 
-def _read_node(node: Any, name: str, h5py: Any) -> Any:
+def _read_node(node: Any, name: str) -> Any:
     """Read one array; axes are stored in reversed order."""
     if "MATLAB_sparse" in node.attrs:
-        parts = {key: part[()] for key, part in _datasets(node, h5py).items()}
+        parts = {key: part[()] for key, part in _datasets(node).items()}
         data, rows, ends = (parts.get(key, np.empty(0)) for key in ("data", "ir", "jc"))
         shape = int(node.attrs["MATLAB_sparse"]), len(ends) - 1
         return csc_array((data, rows.astype(np.int64), ends.astype(np.int64)), shape=shape)
-    kind = node.attrs.get("MATLAB_class", b"")
-    is_matrix = isinstance(node, h5py.Dataset) and node.shape is not None and node.dtype.kind in "buif"
-    if not is_matrix or kind in (b"char", b"cell"):
+    is_text_or_cell = node.attrs.get("MATLAB_class", b"") in (b"char", b"cell")
+    if is_text_or_cell or not is_dataset(node) or node.shape is None or node.dtype.kind not in "buif":
         raise DataError(f"the variable {name} is not a numeric matrix: store real numbers.")
     return np.empty((0, 0)) if "MATLAB_empty" in node.attrs else np.atleast_2d(node[()]).T
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from protocol_mvc.exceptions import DataError
-from protocol_mvc.io.anndata import AnnotatedGroup, Libraries, require_libraries
+from protocol_mvc.io.anndata import PACKAGES, read_names
 from protocol_mvc.io.arrays import to_builtin_dtype
 from protocol_mvc.io.hdf5 import get_member
 from protocol_mvc.io.limits import check_disk_space, file_errors, require_module
@@ -114,40 +114,37 @@ def write_anndata(
             f"Results cannot be written from {source} to {target}: both must be .h5mu, or both .h5ad."
         )
     columns, features = label_columns(sample_ids, labels, proba), np.asarray(embedding)
-    libraries = require_libraries(source)
+    h5py, anndata_io, pandas = (require_module(name, "omics", source) for name in PACKAGES)
     with atomic_write(target, overwrite=overwrite) as temporary:
         n_bytes = features.nbytes + 100 * len(features) + 2**20  # of the results
         check_disk_space(target, source.stat().st_size + n_bytes)
         shutil.copyfile(source, temporary)
-        with file_errors(source, f"an {source.suffix} file"):
-            rows = _match_rows(temporary, columns["id"], len(features), libraries)
+        with file_errors(source, f"an {source.suffix} file"), h5py.File(temporary, "r") as file:
+            rows = _match_rows(file, columns["id"], len(features))
         n_clusters = max(len(columns) - 3, int(columns["label"].max(initial=-1)) + 1)
         results = {
-            KEY: libraries.pandas.Categorical(
+            KEY: pandas.Categorical(
                 columns["label"][rows].astype(str), categories=[str(k) for k in range(n_clusters)]
             ),
             f"{KEY}_confidence": columns["confidence"][rows],
         }
-        write = libraries.anndata_io.write_elem
-        with libraries.h5py.File(temporary, "r+") as file:
+        with h5py.File(temporary, "r+") as file:
             for name, column in results.items():
-                write(file["obs"], name, column)
+                anndata_io.write_elem(file["obs"], name, column)
             order = [name for name in file["obs"].attrs["column-order"] if name not in results]
-            text = libraries.h5py.string_dtype()
-            file["obs"].attrs.create("column-order", [*order, *results], dtype=text)
+            file["obs"].attrs.create("column-order", [*order, *results], dtype=h5py.string_dtype())
             for group, name, value in (("obsm", f"X_{KEY}", features[rows]), ("uns", KEY, _encode(metadata))):
                 if group not in file:
-                    write(file, group, {})
-                write(file[group], name, value)
+                    anndata_io.write_elem(file, group, {})
+                anndata_io.write_elem(file[group], name, value)
     return target
 
 
-def _match_rows(path: Path, ids: NDArray[Any], n: int, libraries: Libraries) -> NDArray[np.intp]:
+def _match_rows(file: Any, ids: NDArray[Any], n: int) -> NDArray[np.intp]:
     """Return the result that belongs to each row of a file."""
-    with libraries.h5py.File(path, "r") as file:
-        index = AnnotatedGroup(file, libraries).obs_names.astype(str)
-        for group in {"obs", "obsm", "uns"} & set(file):
-            get_member(file, group, libraries.h5py)  # results must not be written through links
+    index = read_names(file, "obs").astype(str)
+    for group in {"obs", "obsm", "uns"} & set(file):
+        get_member(file, group)  # results must not be written through links
     if not len(index) == len(ids) == n:
         raise DataError(f"it has {len(index)} samples, but there are {len(ids)} labels and {n} embeddings.")
     ids = ids.astype(str)
