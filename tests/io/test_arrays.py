@@ -224,7 +224,7 @@ def test_altered_values_are_noticed(tmp_path):
 def test_files_are_mapped_and_not_read(tmp_path, monkeypatch):
     np.save(tmp_path / "a.npy", np.nan_to_num(VIEW))
     monkeypatch.setattr(limits, "MAX_BYTES", 0)
-    mapped = map_npy_files([tmp_path / "a.npy"])["a"].load()
+    mapped = map_npy_files({"a": tmp_path / "a.npy"})["a"].load()
     assert isinstance(mapped, np.memmap)
     array = read_views(tmp_path / "a.npy").views.arrays[0]
     assert isinstance(array, np.ndarray)

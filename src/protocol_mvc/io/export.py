@@ -11,7 +11,7 @@ from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from protocol_mvc.data.checks import Matrix, is_sparse, row_slices
-from protocol_mvc.io.arrays import IDS, LABEL_NAMES, MASK
+from protocol_mvc.io.arrays import IDS, LABEL_NAMES, MASK, SPECIAL_NAMES
 from protocol_mvc.io.limits import check_disk_space, require_module
 from protocol_mvc.io.read import MultiViewDataset, read_views
 from protocol_mvc.utils.files import atomic_write, atomic_write_folder
@@ -75,7 +75,7 @@ def _contents(dataset: MultiViewDataset, suffix: str) -> dict[str, Matrix]:
     views = dataset.views
     names = [name if suffix else _file_name(name) for name in views.names]
     for name in names:
-        if name.rpartition("/")[2] in (*LABEL_NAMES, IDS, MASK) or names.count(name) > 1:
+        if name.rpartition("/")[2] in SPECIAL_NAMES or names.count(name) > 1:
             raise ValueError(f"A view of {dataset.path} cannot be written as {name!r}: rename it.")
     order = list(range(len(names))) if suffix == ".npz" else sorted(range(len(names)), key=names.__getitem__)
     contents = {names[v]: views.arrays[v] for v in order}

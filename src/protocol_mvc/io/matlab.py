@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from itertools import chain
 from math import prod
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.exceptions import ComplexWarning
@@ -25,20 +25,16 @@ VIEW_NAMES = re.compile(r"(x|views?|data|fea)_?(\d*)", re.IGNORECASE)
 LABEL_NAMES = ("gt", "gnd", "truth", "truelabel", "label", "labels", "y")  # y last: it may be anything
 
 
-class MatFile(NamedTuple):
-    """The contents of a `.mat` file."""
-
-    views: list[Matrix]  # (n, D_v), in the numeric type of the file
-    names: list[str]  # of the views: X1, or X{1} for the first cell of X
-    y: NDArray[np.int64] | None  # labels 0, 1, ... (n,) in the order of the file's values
-
-
-def read_mat(path: Path) -> MatFile:
+def read_mat(path: Path) -> dict[str, Matrix]:
     """Read the views and labels of a MATLAB file of any version; v7.3 needs h5py.
 
     The views are the cell array `X`, `data`, `fea` or `view(s)`, or the variables `X1`, `X2`, ... (also
     `view1`, ...). The labels are `Y`, `gt`, `gnd`, `truth`, `truelabel` or `label(s)`, one vector or one cell
     per view. Samples are the rows or the columns, whichever match the labels. Images are flattened.
+
+    Returns:
+        The views (n, D_v) by name (X1, or X{1} for the first cell of X) in the numeric type of the file, and
+        "labels" (n,), if there are any, as integers 0, 1, ... in the order of the file's values.
 
     Raises:
         FileNotFoundError: If the file does not exist.
@@ -53,7 +49,7 @@ def read_mat(path: Path) -> MatFile:
         return run_forked(lambda: _read_variables(path, h5py))
 
 
-def _read_variables(path: Path, h5py: Any) -> MatFile:
+def _read_variables(path: Path, h5py: Any) -> dict[str, Matrix]:
     if h5py is None:
         view_names, label_name = _choose([name for name, _, _ in whosmat(path, appendmat=False)])
         variables = _load_classic(path, [*view_names, *label_name])
@@ -69,7 +65,9 @@ def _read_variables(path: Path, h5py: Any) -> MatFile:
             parts[where] = _numeric(part, where)
     if not parts:
         raise DataError(f"the cell array {view_names[0]} is empty: store one matrix per view in it.")
-    return MatFile(_orient(parts, _common_length(parts) if y is None else len(y)), list(parts), y)
+    if y is None:
+        return _orient(parts, _common_length(parts))
+    return {**_orient(parts, len(y)), "labels": y}
 
 
 def _choose(names: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -177,13 +175,13 @@ def _common_length(parts: Mapping[str, Any]) -> int:
     return int(lengths.pop())
 
 
-def _orient(parts: Mapping[str, Any], n: int) -> list[Matrix]:
+def _orient(parts: Mapping[str, Any], n: int) -> dict[str, Matrix]:
     """Return all parts as samples x features; a square matrix follows the other views."""
     axes = {
         where: [axis for axis in (0, part.ndim - 1) if part.shape[axis] == n] for where, part in parts.items()
     }
     sample_axis_is_last = {found[0] > 0 for found in axes.values() if len(found) == 1}
-    views: list[Matrix] = []
+    views: dict[str, Matrix] = {}
     for where, part in parts.items():
         if not axes[where]:
             raise DataError(
@@ -198,7 +196,7 @@ def _orient(parts: Mapping[str, Any], n: int) -> list[Matrix]:
             )
         axis = axes[where][-1 if sample_axis_is_last == {True} else 0]
         if is_sparse(part):
-            views.append(csr_array(part.T if axis else part))
+            views[where] = csr_array(part.T if axis else part)
         else:
-            views.append(np.moveaxis(part, axis, 0).reshape(n, -1))
+            views[where] = np.moveaxis(part, axis, 0).reshape(n, -1)
     return views

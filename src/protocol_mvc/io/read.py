@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from protocol_mvc.data.views import Views
 from protocol_mvc.exceptions import DataError, DataFileError
 from protocol_mvc.io.anndata import read_anndata
-from protocol_mvc.io.arrays import Contents, assemble, loaded_arrays, map_npy_files, open_npz
+from protocol_mvc.io.arrays import assemble, loaded_arrays, map_npy_files, open_npz
 from protocol_mvc.io.hdf5 import open_hdf5
 from protocol_mvc.io.limits import file_errors
 from protocol_mvc.io.matlab import read_mat
@@ -68,36 +68,20 @@ def read_views(
     if id_column is not None and kind != TABLES:
         raise DataFileError(f"File {files[0]} is not a table: leave id_column={id_column!r} out.")
     with file_errors(place, FORMATS.get(kind, "a table")):
-        contents = _read(kind, files, place, view_columns, id_column, labels)
+        if kind == TABLES:
+            contents = read_tables(_by_view(files, view_columns), id_column, labels)
+        elif kind in (".h5mu", ".h5ad"):
+            contents = read_anndata(place, view_columns, labels)
+        elif kind == ".npy":
+            contents = assemble(map_npy_files(_by_view(files, None)), view_columns, labels)
+        elif kind == ".mat":
+            if labels is not None:
+                raise DataError(f"its labels are found by their usual names: leave {labels!r} out.")
+            contents = assemble(loaded_arrays(read_mat(place)), view_columns, None)
+        else:
+            with (open_npz if kind == ".npz" else open_hdf5)(place) as arrays:
+                contents = assemble(arrays, view_columns, labels)
     return MultiViewDataset(*contents, place)
-
-
-def _read(
-    kind: str,
-    files: Sequence[Path],
-    place: Path,
-    view_names: Sequence[str] | None,
-    id_column: str | None,
-    labels: str | None,
-) -> Contents:
-    if kind == TABLES:
-        return read_tables(_by_view(files, view_names), id_column, labels)
-    if kind == ".npy":
-        return assemble(map_npy_files([*_by_view(files, None).values()]), view_names, labels)
-    if kind in (".h5mu", ".h5ad"):
-        return read_anndata(place, view_names, labels)
-    if kind == ".mat":
-        return _read_matlab(place, view_names, labels)
-    with (open_npz if kind == ".npz" else open_hdf5)(place) as arrays:
-        return assemble(arrays, view_names, labels)
-
-
-def _read_matlab(path: Path, view_names: Sequence[str] | None, labels: str | None) -> Contents:
-    if labels is not None:
-        raise DataError(f"its labels are found by their usual names: leave {labels!r} out.")
-    matrices, names, y = read_mat(path)
-    parts: dict[str, Any] = dict(zip(names, matrices, strict=True)) | ({} if y is None else {"labels": y})
-    return assemble(loaded_arrays(parts), view_names, None)
 
 
 def _list_files(paths: Sequence[Path]) -> list[Path]:
