@@ -46,7 +46,12 @@ def save(model: Any, folder: str | os.PathLike[str]) -> None:
     with model_errors(Path(folder), "use plain values as parameters of the estimator"):
         id_dtype, ids = _pack_ids(model.sample_ids_)
         record = _record(model, id_dtype)
-    write_model(folder, record, _arrays(model) | {"sample_ids": ids}, model.history_)
+    arrays = {name: getattr(model, name) for name in ARRAY_ATTRIBUTES} | {"sample_ids": ids}
+    for v, scaler in enumerate(model.scalers_):
+        arrays |= {f"scalers.{v}.shift": scaler.shift, f"scalers.{v}.factor": scaler.factor}
+    for name, tensor in model.module_.state_dict().items():
+        arrays[MODULE + name] = tensor.cpu().numpy()
+    write_model(folder, record, arrays, model.history_)
 
 
 def load(kinds: Iterable[type[E]], folder: str | os.PathLike[str], device: str | torch.device) -> E:
@@ -68,8 +73,11 @@ def load(kinds: Iterable[type[E]], folder: str | os.PathLike[str], device: str |
     with model_errors(saved.folder / CONFIG):
         model, make_module = _unfitted(kinds, saved.record)
     with model_errors(saved.folder / ARRAYS):
-        prefix = {name: array for name, array in saved.arrays.items() if name.startswith(MODULE)}
-        state = {name.removeprefix(MODULE): torch.from_numpy(array) for name, array in prefix.items()}
+        state = {
+            name.removeprefix(MODULE): torch.from_numpy(array)
+            for name, array in saved.arrays.items()
+            if name.startswith(MODULE)
+        }
         with torch.device("meta"):  # checks names and shapes before the network takes memory
             make_module().load_state_dict(state, assign=True)
         module = build(make_module, torch.Generator())
@@ -106,14 +114,6 @@ def _record(model: Any, id_dtype: str) -> ModelRecord:
     )
 
 
-def _arrays(model: Any) -> Arrays:
-    arrays = {name: getattr(model, name) for name in ARRAY_ATTRIBUTES}
-    for v, scaler in enumerate(model.scalers_):
-        arrays |= {f"scalers.{v}.shift": scaler.shift, f"scalers.{v}.factor": scaler.factor}
-    state = model.module_.state_dict()
-    return arrays | {MODULE + name: tensor.cpu().numpy() for name, tensor in state.items()}
-
-
 def _unfitted(kinds: Iterable[type[Any]], record: ModelRecord) -> tuple[Any, Callable[[], Any]]:
     """Return the estimator with its parameters, and a function that makes its network."""
     known = {kind.__name__: kind for kind in kinds}
@@ -130,7 +130,19 @@ def _unfitted(kinds: Iterable[type[Any]], record: ModelRecord) -> tuple[Any, Cal
 
 
 def _set_fitted_attributes(model: Any, saved: SavedModel) -> None:
+    """Set what a fit sets, and refuse values that no fit produces."""
     record, arrays = saved.record, saved.arrays
+    k, n = len(record.label_order), len(arrays["labels_"])
+    expected = {"labels_": ("int64", n), "cluster_sizes_": ("int64", k), "class_prior_": ("float32", k)}
+    expected["view_weights_"] = "float32", len(record.views)
+    for v, view in enumerate(record.views):
+        expected |= {f"scalers.{v}.{part}": ("float64", view.n_features) for part in ("shift", "factor")}
+    for name, (dtype, size) in expected.items():
+        array = arrays[name]
+        if (array.dtype.name, array.shape) != (dtype, (size,)):
+            raise ValueError(
+                f"{name} is {array.dtype} of shape {array.shape}, not {dtype} of shape ({size},)"
+            )
     for name in ARRAY_ATTRIBUTES:
         setattr(model, name, arrays[name])
     model.sample_ids_ = _unpack_ids(record.id_dtype, arrays["sample_ids"])
@@ -147,30 +159,10 @@ def _set_fitted_attributes(model: Any, saved: SavedModel) -> None:
         model.feature_names_in_ = np.array(record.feature_names_in, dtype=object)
     model.seed_, model.data_hash_ = record.seed, record.data_hash
     model.history_, model.environment_ = saved.history, dict(record.environment)
-    _check_fitted_attributes(model)
-
-
-def _check_fitted_attributes(model: Any) -> None:
-    """Refuse values that no fit produces."""
-    k, n, n_views = len(model._order), len(model.labels_), len(model._dims)
-    expected = {
-        "labels_": ("int64", (n,)),
-        "cluster_sizes_": ("int64", (k,)),
-        "class_prior_": ("float32", (k,)),
-        "view_weights_": ("float32", (n_views,)),
-        "sample_ids_": (model.sample_ids_.dtype.name, (n,)),
-    }
-    for name, (dtype, shape) in expected.items():
-        array = getattr(model, name)
-        if (array.dtype.name, array.shape) != (dtype, shape):
-            raise ValueError(f"{name} is {array.dtype} of shape {array.shape}, not {dtype} of shape {shape}")
-    for scaler, dim in zip(model.scalers_, model._dims, strict=True):
-        known = scaler.kind in SCALINGS and scaler.shift.dtype == scaler.factor.dtype == np.float64
-        if not known or not scaler.shift.shape == scaler.factor.shape == (dim,):
-            raise ValueError(f"the scaler {scaler.kind!r} is not valid")
-    if sorted(model._order) != list(range(k)) or model.cluster_sizes_.min() < 0:
-        raise ValueError("label_order or cluster_sizes is not valid")
-    if n == 0 or model.labels_.min() < 0 or model.labels_.max() >= k:
+    if len(model.sample_ids_) != n or not {view.scaling for view in record.views} <= set(SCALINGS):
+        raise ValueError("the sample ids or the scalings are not valid")
+    is_order = sorted(record.label_order) == list(range(k)) and model.cluster_sizes_.min() >= 0
+    if not is_order or n == 0 or model.labels_.min() < 0 or model.labels_.max() >= k:
         raise ValueError(f"the labels do not belong to {k} clusters")
 
 
@@ -180,14 +172,11 @@ def _pack_ids(ids: NDArray[Any]) -> tuple[str, NDArray[Any]]:
         return ids.dtype.name, ids.astype(ids.dtype.name)  # in native byte order
     if ids.dtype.kind in "mM":
         return ids.dtype.name, ids.astype(np.int64)
-    return JSON_IDS, np.frombuffer(json.dumps([_id_to_json(x) for x in ids.tolist()]).encode(), np.uint8)
-
-
-def _id_to_json(value: Any) -> Any:
     try:
-        return to_json(value)
+        values = to_json(ids.tolist())
     except TypeError:
-        return str(value)
+        values = [str(value) for value in ids.tolist()]
+    return JSON_IDS, np.frombuffer(json.dumps(values).encode(), np.uint8)
 
 
 def _unpack_ids(id_dtype: str, packed: NDArray[Any]) -> NDArray[Any]:

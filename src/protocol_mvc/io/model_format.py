@@ -21,7 +21,6 @@ from typing import Annotated, Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
-from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
 from protocol_mvc.exceptions import ModelFileError
@@ -40,9 +39,6 @@ RESTORE = "save the model again, or restore the folder from a copy"
 
 Arrays: TypeAlias = dict[str, NDArray[Any]]
 History: TypeAlias = list[dict[str, Any]]
-
-ERRORS: tuple[type[Exception], ...] = (OSError, ValueError, TypeError, LookupError, ArithmeticError)
-ERRORS += (RuntimeError, MemoryError, SafetensorError, csv.Error)
 
 
 class _Record(BaseModel):
@@ -97,7 +93,7 @@ def model_errors(path: Path, remedy: str = RESTORE) -> Iterator[None]:
         yield
     except ModelFileError:
         raise
-    except ERRORS as error:
+    except Exception as error:
         raise ModelFileError(f"{path}: {_reason(error)}: {remedy}.") from error
 
 
@@ -131,21 +127,14 @@ def write_model(
         files[MANIFEST] = (json.dumps(manifest, indent=1) + "\n").encode()
     with model_errors(path, "choose a new or an empty folder that can be written"):
         path = path.resolve()
-        _check_replaceable(path)
+        entries = sorted(path.iterdir()) if path.is_dir() else []
+        others = [entry.name for entry in entries if entry.name not in FILES or not entry.is_file()]
+        if entries and (others or not (path / MANIFEST).is_file()):
+            raise FileExistsError(f"it contains {(others or [entries[0].name])[0]!r}, so it is not replaced")
         path.parent.mkdir(parents=True, exist_ok=True)
         with atomic_write_folder(path, overwrite=True) as new:
             for name, content in files.items():
                 (new / name).write_bytes(content)
-
-
-def _check_replaceable(folder: Path) -> None:
-    """Refuse to replace a folder that contains anything but a model."""
-    if not folder.is_dir():
-        return
-    entries = {path.name: path for path in folder.iterdir()}
-    others = sorted(name for name, path in entries.items() if name not in FILES or not path.is_file())
-    if entries and (others or MANIFEST not in entries):
-        raise FileExistsError(f"it contains {(others or sorted(entries))[0]!r}, so it is not replaced")
 
 
 def read_model(folder: str | os.PathLike[str]) -> SavedModel:
@@ -154,16 +143,20 @@ def read_model(folder: str | os.PathLike[str]) -> SavedModel:
     Raises:
         ModelFileError: If a file is missing, damaged, altered, too large, a link, or of a newer version.
     """
-    path = Path(folder)
     try:
-        return _read_once(path)
+        return _read_once(Path(folder))
     except ModelFileError:
-        return _read_once(path)  # another process may have replaced the folder at this moment
+        return _read_once(Path(folder))  # another process may have replaced the folder at this moment
 
 
 def _read_once(folder: Path) -> SavedModel:
     with model_errors(folder / CONFIG):
-        _check_schema_version(json.loads(_read_file(folder / CONFIG))["schema_version"])
+        version = json.loads(_read_file(folder / CONFIG))["schema_version"]
+        if type(version) is not int or version < 1:
+            raise ValueError(f"there is no schema version {version!r}")
+        if version > SCHEMA_VERSION:
+            newer = f"a newer version (schema {version}, this is {SCHEMA_VERSION})"
+            raise ValueError(f"it was written by {newer}, so upgrade protocol-mvc")
     with model_errors(folder / MANIFEST):
         manifest = json.loads(_read_file(folder / MANIFEST))
     parsers: dict[str, Callable[[bytes], Any]] = {
@@ -189,16 +182,6 @@ def _read_file(path: Path) -> bytes:
     if info.st_size > MAX_BYTES[path.name]:
         raise ValueError(f"it has {info.st_size} bytes, more than {MAX_BYTES[path.name]}")
     return path.read_bytes()
-
-
-def _check_schema_version(version: Any) -> None:
-    if type(version) is not int or version < 1:
-        raise ValueError(f"there is no schema version {version!r}")
-    if version > SCHEMA_VERSION:
-        raise ValueError(
-            f"it was written by a newer version (schema {version}, this is {SCHEMA_VERSION}), so upgrade "
-            "protocol-mvc"
-        )
 
 
 def _format_history(history: History) -> str:
@@ -253,13 +236,6 @@ def _cell(text: str) -> str:
     return " ".join(escape(text).replace("|", "&#124;").replace("`", "&#96;").split())
 
 
-_DECODERS: dict[str, Callable[[Any], Any]] = {
-    "$tuple": tuple,
-    "$slice": lambda parts: slice(*parts),
-    "$float": float,
-}
-
-
 def to_json(value: Any) -> Any:
     """Return a parameter as a JSON value.
 
@@ -286,10 +262,15 @@ def to_json(value: Any) -> Any:
 
 def from_json(value: Any) -> Any:
     """Return the value that `to_json` encoded."""
-    if isinstance(value, list):
-        return [from_json(part) for part in value]
-    if not isinstance(value, dict):
-        return value
-    if len(value) == 1 and (tag := next(iter(value))) in _DECODERS:
-        return _DECODERS[tag](from_json(value[tag]))
-    return {key: from_json(part) for key, part in value.items()}
+    match value:
+        case list():
+            return [from_json(part) for part in value]
+        case {"$tuple": parts} if len(value) == 1:
+            return tuple(from_json(parts))
+        case {"$slice": parts} if len(value) == 1:
+            return slice(*from_json(parts))
+        case {"$float": text} if len(value) == 1:
+            return float(text)
+        case dict():
+            return {key: from_json(part) for key, part in value.items()}
+    return value
