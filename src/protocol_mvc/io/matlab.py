@@ -1,12 +1,22 @@
-"""Read the `.mat` files in which multi-view data sets are distributed: v4 to v7 by scipy, v7.3 by h5py."""
+"""Read the `.mat` files in which multi-view data sets are distributed: v4 to v7 by scipy, v7.3 by h5py.
 
+They are read in a forked process, so that a crafted file cannot crash this one.
+"""
+
+import faulthandler
+import os
+import pickle
 import re
+import signal
+import sys
+import tempfile
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from itertools import chain
 from math import prod
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, NoReturn, TypeVar
 
 import numpy as np
 from numpy.exceptions import ComplexWarning
@@ -16,10 +26,10 @@ from scipy.sparse import csc_array, csr_array
 
 from protocol_mvc.data.checks import Matrix, is_sparse
 from protocol_mvc.exceptions import DataError
-from protocol_mvc.io.forked import run_forked
 from protocol_mvc.io.hdf5 import check_dataset, get_member, is_dataset
-from protocol_mvc.io.limits import check_size, file_errors, require_module
+from protocol_mvc.io.limits import check_size, file_errors, memory_limit, require_module
 
+T = TypeVar("T")
 HDF5_SIGNATURE = b"\x89HDF\r\n\x1a\n"  # in a v7.3 file behind a header of 512 bytes
 VIEW_NAMES = re.compile(r"(x|views?|data|fea)_?(\d*)", re.IGNORECASE)
 LABEL_NAMES = ("gt", "gnd", "truth", "truelabel", "label", "labels", "y")  # y last: it may be anything
@@ -200,3 +210,62 @@ def _orient(parts: Mapping[str, Any], n: int) -> dict[str, Matrix]:
         else:
             views[where] = np.moveaxis(part, axis, 0).reshape(n, -1)
     return views
+
+
+def run_forked(function: Callable[[], T]) -> T:
+    """Call a function in a forked process with limited memory, and return its result or raise its error.
+
+    The result comes back through a temporary file. Processes are forked on Linux alone; on other systems the
+    function is called directly.
+
+    Raises:
+        DataError: If the function raises it, or the process crashes.
+    """
+    if sys.platform != "linux":
+        return function()
+    with tempfile.TemporaryFile() as file:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # about threads: the child needs none
+            child = os.fork()
+        if child == 0:
+            _run_child(function, file)
+        try:
+            status = os.waitpid(child, 0)[1]
+        except BaseException:  # interrupted
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+            raise
+        if status != 0:
+            raise DataError("its reader crashes or runs out of memory: the file is damaged or malicious.")
+        file.seek(0)
+        result, error = pickle.load(file)  # the child is a copy of this process: it has the same rights
+    if error is not None:
+        raise error
+    return result  # type: ignore[no-any-return]
+
+
+def _run_child(function: Callable[[], Any], file: IO[bytes]) -> NoReturn:
+    """Write the result of a function, or its error, and exit; print and dump nothing in a crash."""
+    import resource
+
+    code = 1
+    try:
+        faulthandler.disable()
+        with suppress(OSError, ValueError):
+            silence = os.open(os.devnull, os.O_WRONLY)
+            for stream in (1, 2):
+                os.dup2(silence, stream)
+            resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+            data_pages = int(Path("/proc/self/statm").read_text().split()[5])
+            limit = data_pages * os.sysconf("SC_PAGE_SIZE") + memory_limit()
+            resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
+        outcome: tuple[Any, Exception | None]
+        try:
+            outcome = function(), None
+        except Exception as error:  # noqa: BLE001 - the parent raises it
+            outcome = None, error
+        pickle.dump(outcome, file, pickle.HIGHEST_PROTOCOL)  # which copies no array
+        file.flush()
+        code = 0
+    finally:
+        os._exit(code)

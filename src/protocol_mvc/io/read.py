@@ -9,9 +9,8 @@ from numpy.typing import NDArray
 
 from protocol_mvc.data.views import Views
 from protocol_mvc.exceptions import DataError, DataFileError
-from protocol_mvc.io.anndata import read_anndata
 from protocol_mvc.io.arrays import assemble, loaded_arrays, map_npy_files, open_npz
-from protocol_mvc.io.hdf5 import open_hdf5
+from protocol_mvc.io.hdf5 import open_hdf5, read_anndata
 from protocol_mvc.io.limits import file_errors
 from protocol_mvc.io.matlab import read_mat
 from protocol_mvc.io.tables import read_tables
