@@ -150,11 +150,7 @@ def to_builtin_dtype(values: Any) -> NDArray[Any]:
 
 
 def check_labels(y: NDArray[Any], views: Views) -> NDArray[Any]:
-    """Return ground-truth labels.
-
-    Raises:
-        DataError: If a label is NaN or infinite.
-    """
+    """Return ground-truth labels, or raise `DataError` if one is NaN or infinite."""
     if y.dtype.kind == "f" and not np.isfinite(y).all():
         row = int(np.argmin(np.isfinite(y)))
         raise DataError(f"the label of row {row} (id {str(views.sample_ids[row])!r}) is {y[row]}.")
@@ -185,7 +181,7 @@ def map_npy_files(files: Mapping[str, Path]) -> dict[str, LazyArray]:
     """Return `.npy` files as memory maps by name."""
     arrays = {}
     for name, path in files.items():
-        with file_errors(path, "an .npy array"):
+        with file_errors(path, ".npy data"):
             arrays[name] = npy.open_memmap(path, mode="r")
     return loaded_arrays(arrays)
 

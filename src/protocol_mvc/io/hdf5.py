@@ -66,11 +66,7 @@ def map_dataset(node: Any) -> NDArray[Any]:
 
 
 def check_dataset(node: Any) -> int:
-    """Return the size of a data set in bytes.
-
-    Raises:
-        DataError: If its values are in another file, or far too few for its size.
-    """
+    """Return the size of a data set, or raise `DataError` if its values are elsewhere or far too few."""
     if node.external or node.is_virtual:
         raise DataError(
             f"the data set {node.name!r} has its values in another file: copy them into this one."
@@ -81,11 +77,7 @@ def check_dataset(node: Any) -> int:
 
 
 def get_member(group: Any, key: str) -> Any:
-    """Return the member `key` of a group.
-
-    Raises:
-        DataError: If it does not exist, or is a link.
-    """
+    """Return the member `key` of a group, or raise `DataError` if it does not exist or is a link."""
     from h5py import HardLink
 
     if key not in group:

@@ -18,11 +18,7 @@ SMALL = 2**26  # bytes; smaller arrays may have any ratio
 
 @contextmanager
 def file_errors(path: Path, kind: str) -> Iterator[None]:
-    """Convert every error about the contents of a file to one sentence that names the file.
-
-    Raises:
-        DataFileError: Instead of the original error.
-    """
+    """Convert every error about the contents of a file to a `DataFileError` of one sentence that names it."""
     where = f"{'Folder' if path.is_dir() else 'File'} {path}"
     try:
         yield
@@ -51,11 +47,7 @@ def data_errors() -> Iterator[None]:
 
 
 def require_module(module: str, extra: str, path: Path) -> Any:
-    """Return an optional module that is needed for `path`.
-
-    Raises:
-        ModuleNotFoundError: If it is not installed; the message names the extra to install.
-    """
+    """Return an optional module that `path` needs, or raise `ModuleNotFoundError` with the extra to install."""
     try:
         return import_module(module)
     except ImportError:

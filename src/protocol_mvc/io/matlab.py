@@ -51,7 +51,7 @@ def read_mat(path: Path) -> dict[str, Matrix]:
         ModuleNotFoundError: If the file has version 7.3 and h5py is not installed.
         DataFileError: If the file is damaged, or its contents are not views of one set of samples.
     """
-    with file_errors(path, "a .mat file"):
+    with file_errors(path, ".mat data"):
         with path.open("rb") as file:
             head = file.read(512 + len(HDF5_SIGNATURE))
         is_hdf5 = head.startswith(HDF5_SIGNATURE) or head.endswith(HDF5_SIGNATURE)
@@ -75,9 +75,13 @@ def _read_variables(path: Path, h5py: Any) -> dict[str, Matrix]:
             parts[where] = _numeric(part, where)
     if not parts:
         raise DataError(f"the cell array {view_names[0]} is empty: store one matrix per view in it.")
-    if y is None:
-        return _orient(parts, _common_length(parts))
-    return {**_orient(parts, len(y)), "labels": y}
+    if y is not None:
+        return {**_orient(parts, len(y)), "labels": y}
+    lengths = set.intersection(*({part.shape[0], part.shape[-1]} for part in parts.values()))
+    if len(lengths) != 1:
+        shapes = ", ".join(f"{where} {part.shape}" for where, part in parts.items())
+        raise DataError(f"the number of samples is not clear from the shapes ({shapes}): add labels Y.")
+    return _orient(parts, lengths.pop())
 
 
 def _choose(names: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -176,15 +180,6 @@ def _numeric(part: Any, where: str) -> Any:
     return part.astype(part.dtype.newbyteorder("="), copy=False)
 
 
-def _common_length(parts: Mapping[str, Any]) -> int:
-    """Return the one length that all parts have along their first or last axis."""
-    lengths = set.intersection(*({part.shape[0], part.shape[-1]} for part in parts.values()))
-    if len(lengths) != 1:
-        shapes = ", ".join(f"{where} {part.shape}" for where, part in parts.items())
-        raise DataError(f"the number of samples is not clear from the shapes ({shapes}): add labels Y.")
-    return int(lengths.pop())
-
-
 def _orient(parts: Mapping[str, Any], n: int) -> dict[str, Matrix]:
     """Return all parts as samples x features; a square matrix follows the other views."""
     axes = {
@@ -215,11 +210,8 @@ def _orient(parts: Mapping[str, Any], n: int) -> dict[str, Matrix]:
 def run_forked(function: Callable[[], T]) -> T:
     """Call a function in a forked process with limited memory, and return its result or raise its error.
 
-    The result comes back through a temporary file. Processes are forked on Linux alone; on other systems the
-    function is called directly.
-
-    Raises:
-        DataError: If the function raises it, or the process crashes.
+    A crash raises `DataError`. The result comes back through a temporary file. Processes are forked on Linux
+    alone; on other systems the function is called directly.
     """
     if sys.platform != "linux":
         return function()

@@ -95,11 +95,7 @@ class SavedModel(NamedTuple):
 
 @contextmanager
 def model_errors(path: Path, remedy: str = RESTORE) -> Iterator[None]:
-    """Convert every error about the file `path` to one sentence with a remedy.
-
-    Raises:
-        ModelFileError: Instead of the original error.
-    """
+    """Convert every error about the file `path` to a `ModelFileError` of one sentence with a remedy."""
     try:
         yield
     except ModelFileError:
@@ -337,8 +333,8 @@ def _read_file(path: Path) -> bytes:
 def _format_history(history: History) -> str:
     """Return the epochs as CSV with all digits; missing values are empty."""
     text = io.StringIO()
-    columns = list(dict.fromkeys(name for epoch in history for name in epoch))
-    writer = csv.DictWriter(text, columns, lineterminator="\n")
+    columns = dict.fromkeys(name for epoch in history for name in epoch)
+    writer = csv.DictWriter(text, list(columns), lineterminator="\n")
     writer.writeheader()
     writer.writerows(history)
     return text.getvalue()

@@ -1,6 +1,5 @@
 """Read multi-view data from files of any supported format."""
 
-from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,15 +16,7 @@ from protocol_mvc.io.tables import read_tables
 
 TABLES = "tables"
 TABLE_FILES = (".csv", ".tsv", ".parquet")
-FORMATS = {
-    ".npz": "an .npz archive",
-    ".npy": "an .npy array",
-    ".mat": "a .mat file",
-    ".h5": "an HDF5 file",
-    ".hdf5": "an HDF5 file",
-    ".h5mu": "an .h5mu file",
-    ".h5ad": "an .h5ad file",
-}
+FORMATS = (".npz", ".npy", ".mat", ".h5", ".hdf5", ".h5mu", ".h5ad")
 
 
 class MultiViewDataset(NamedTuple):
@@ -66,7 +57,7 @@ def read_views(
     place = paths[0] if len(paths) == 1 else paths[0].parent
     if id_column is not None and kind != TABLES:
         raise DataFileError(f"File {files[0]} is not a table: leave id_column={id_column!r} out.")
-    with file_errors(place, FORMATS.get(kind, "a table")):
+    with file_errors(place, "a table" if kind == TABLES else f"{kind} data"):
         if kind == TABLES:
             contents = read_tables(_by_view(files, view_columns), id_column, labels)
         elif kind in (".h5mu", ".h5ad"):
@@ -111,7 +102,7 @@ def _format(files: Sequence[Path]) -> str:
     suffixes = {path.suffix.lower() for path in files}
     if suffixes and suffixes <= set(TABLE_FILES):
         return TABLES
-    if suffixes == {".npy"} or (len(files) == 1 and suffixes <= FORMATS.keys()):
+    if suffixes == {".npy"} or (len(files) == 1 and suffixes <= set(FORMATS)):
         return suffixes.pop()
     known = (*FORMATS, *TABLE_FILES)
     for path in files:
@@ -125,10 +116,11 @@ def _format(files: Sequence[Path]) -> str:
 
 def _by_view(files: Sequence[Path], view_names: Sequence[str] | None) -> dict[str, Path]:
     """Return the file of each view; the stem of its name is the name of the view."""
-    by_name = {path.stem: path for path in files}
-    if len(by_name) < len(files):
-        name = Counter(path.stem for path in files).most_common(1)[0][0]
-        raise DataError(f"two files have the view name {name!r}: rename one.")
+    by_name: dict[str, Path] = {}
+    for path in files:
+        if path.stem in by_name:
+            raise DataError(f"two files have the view name {path.stem!r}: rename one.")
+        by_name[path.stem] = path
     for name in view_names or ():
         if name not in by_name:
             raise DataError(f"there is no view {name!r}, only {', '.join(by_name)}.")

@@ -58,11 +58,7 @@ def write_labels(
 
 
 def label_columns(sample_ids: ArrayLike, labels: ArrayLike, proba: ArrayLike) -> dict[str, NDArray[Any]]:
-    """Return the columns of a table of labels by name.
-
-    Raises:
-        ValueError: If the lengths differ.
-    """
+    """Return the columns of a table of labels by name, or raise `ValueError` if the lengths differ."""
     ids, labels, proba = to_builtin_dtype(sample_ids), np.asarray(labels), np.asarray(proba)
     if labels.ndim != 1 or proba.ndim != 2 or not len(ids) == len(labels) == len(proba):
         raise ValueError(
@@ -123,7 +119,7 @@ def write_anndata(
         n_bytes = features.nbytes + 100 * len(features) + 2**20  # of the results
         check_disk_space(target, source.stat().st_size + n_bytes)
         shutil.copyfile(source, temporary)
-        with file_errors(source, f"an {source.suffix} file"), h5py.File(temporary, "r") as file:
+        with file_errors(source, f"{source.suffix} data"), h5py.File(temporary, "r") as file:
             rows = _match_rows(file, columns["id"], len(features))
         n_clusters = max(len(columns) - 3, int(columns["label"].max(initial=-1)) + 1)
         results = {
