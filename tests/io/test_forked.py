@@ -38,7 +38,7 @@ def test_the_result_comes_back():
     x = np.random.default_rng(0).normal(size=(2000, 500))
     found = run_forked(lambda: {"x": x * 2, "names": np.array(["a", "é"])})
     np.testing.assert_array_equal(found["x"], x * 2)
-    assert found["names"].tolist() == ["a", "é"]
+    assert np.asarray(found["names"]).tolist() == ["a", "é"]
 
 
 def test_errors_come_back():

@@ -6,7 +6,8 @@ from dataclasses import replace
 from functools import partial
 from math import prod
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
+from zipfile import ZipFile
 
 import numpy as np
 from numpy.lib import format as npy
@@ -57,9 +58,6 @@ def assemble(
         arrays: arrays by name; of a path such as "group/labels" the last part counts.
         view_names: names of the views; by default all numeric matrices but the mask and the labels.
         labels: name of the labels; by default the first of `LABEL_NAMES` that exists.
-
-    Raises:
-        DataError: If the arrays are not views of one set of samples.
     """
     if labels is not None and labels not in arrays:
         raise DataError(f"it has no array {labels!r}, only {_describe(arrays)}.")
@@ -160,10 +158,10 @@ def check_labels(y: NDArray[Any], views: Views) -> NDArray[Any]:
 @contextmanager
 def open_npz(path: Path) -> Iterator[dict[str, LazyArray]]:
     """Yield the arrays of an `.npz` archive, in the order of the file."""
-    with NpzFile(path, allow_pickle=False) as archive:
-        arrays = {}
-        for member in archive.zip.infolist():
-            with archive.zip.open(member) as file:
+    with path.open("rb") as opened, NpzFile(opened, allow_pickle=False) as archive:
+        arrays, members = {}, cast(ZipFile, archive.zip)
+        for member in members.infolist():
+            with members.open(member) as file:
                 is_first_version = npy.read_magic(file) == (1, 0)
                 read_header = npy.read_array_header_1_0 if is_first_version else npy.read_array_header_2_0
                 shape, _, dtype = read_header(file)

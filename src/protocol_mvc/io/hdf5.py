@@ -68,9 +68,7 @@ def map_dataset(node: Any) -> NDArray[Any]:
 def check_dataset(node: Any) -> int:
     """Return the size of a data set, or raise `DataError` if its values are elsewhere or far too few."""
     if node.external or node.is_virtual:
-        raise DataError(
-            f"the data set {node.name!r} has its values in another file: copy them into this one."
-        )
+        raise DataError(f"the data set {node.name!r} has its values in another file: copy them into it.")
     n_bytes = prod(node.shape or ()) * int(node.dtype.itemsize)
     check_ratio(node.name, n_bytes, node.id.get_storage_size())
     return n_bytes
@@ -156,9 +154,6 @@ def read_anndata(path: Path, view_names: Sequence[str] | None, labels: str | Non
         path: the file.
         view_names: keys of the matrices, as for `align_annotated`.
         labels: a column of `obs`, or "modality:column"; None reads no labels.
-
-    Raises:
-        DataError: If a matrix or column does not exist, or the matrices do not match.
     """
     h5py, *_ = (require_module(name, "omics", path) for name in OMICS_PACKAGES)
     with h5py.File(path, "r") as file, data_errors():

@@ -30,9 +30,7 @@ def read_labels(path: Path) -> LabelFile:
     "id" and "label".
 
     Raises:
-        OSError: If the file cannot be opened.
         ValueError: If it has no labels, an empty cell, or an id twice.
-        ModuleNotFoundError: If it is a `.parquet` file and pandas is not installed.
     """
     suffix = path.suffix.lower()
     if suffix not in SUFFIXES:

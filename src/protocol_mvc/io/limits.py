@@ -47,7 +47,7 @@ def data_errors() -> Iterator[None]:
 
 
 def require_module(module: str, extra: str, path: Path) -> Any:
-    """Return an optional module that `path` needs, or raise `ModuleNotFoundError` with the extra to install."""
+    """Return an optional module, or raise `ModuleNotFoundError` with the extra that `path` needs."""
     try:
         return import_module(module)
     except ImportError:

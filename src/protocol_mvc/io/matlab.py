@@ -16,7 +16,7 @@ from contextlib import suppress
 from itertools import chain
 from math import prod
 from pathlib import Path
-from typing import IO, Any, NoReturn, TypeVar
+from typing import IO, Any, NoReturn
 
 import numpy as np
 from numpy.exceptions import ComplexWarning
@@ -29,7 +29,6 @@ from protocol_mvc.exceptions import DataError
 from protocol_mvc.io.hdf5 import check_dataset, get_member, is_dataset
 from protocol_mvc.io.limits import check_size, file_errors, memory_limit, require_module
 
-T = TypeVar("T")
 HDF5_SIGNATURE = b"\x89HDF\r\n\x1a\n"  # in a v7.3 file behind a header of 512 bytes
 VIEW_NAMES = re.compile(r"(x|views?|data|fea)_?(\d*)", re.IGNORECASE)
 LABEL_NAMES = ("gt", "gnd", "truth", "truelabel", "label", "labels", "y")  # y last: it may be anything
@@ -45,11 +44,6 @@ def read_mat(path: Path) -> dict[str, Matrix]:
     Returns:
         The views (n, D_v) by name (X1, or X{1} for the first cell of X) in the numeric type of the file, and
         "labels" (n,), if there are any, as integers 0, 1, ... in the order of the file's values.
-
-    Raises:
-        FileNotFoundError: If the file does not exist.
-        ModuleNotFoundError: If the file has version 7.3 and h5py is not installed.
-        DataFileError: If the file is damaged, or its contents are not views of one set of samples.
     """
     with file_errors(path, ".mat data"):
         with path.open("rb") as file:
@@ -207,7 +201,7 @@ def _orient(parts: Mapping[str, Any], n: int) -> dict[str, Matrix]:
     return views
 
 
-def run_forked(function: Callable[[], T]) -> T:
+def run_forked(function: Callable[[], dict[str, Matrix]]) -> dict[str, Matrix]:
     """Call a function in a forked process with limited memory, and return its result or raise its error.
 
     A crash raises `DataError`. The result comes back through a temporary file. Processes are forked on Linux

@@ -34,13 +34,9 @@ from protocol_mvc.utils.device import resolve_device
 from protocol_mvc.utils.files import atomic_write_folder
 
 SCHEMA_VERSION = 1  # increase it when earlier versions of the library cannot read the folder any more
-ARRAYS, CONFIG, HISTORY, CARD, MANIFEST = FILES = (
-    "model.safetensors",
-    "config.json",
-    "history.csv",
-    "README.md",
-    "manifest.json",
-)
+ARRAYS, CONFIG, HISTORY = "model.safetensors", "config.json", "history.csv"
+CARD, MANIFEST = "README.md", "manifest.json"
+FILES = (ARRAYS, CONFIG, HISTORY, CARD, MANIFEST)
 MAX_BYTES = {name: 2**33 if name == ARRAYS else 2**28 for name in FILES}  # of files that are read
 ARRAY_ATTRIBUTES = ("labels_", "cluster_sizes_", "class_prior_", "view_weights_")
 MODULE = "module."  # prefix of the tensors of the network
@@ -115,8 +111,7 @@ def save(model: Any, folder: str | os.PathLike[str]) -> None:
     """Write a fitted estimator to a folder.
 
     Raises:
-        ModelFileError: If the folder cannot be written or contains other files, or a parameter has no JSON
-            form.
+        ModelFileError: If the folder cannot be written or has other files, or a parameter has no JSON form.
     """
     with model_errors(Path(folder), "use plain values as parameters of the estimator"):
         id_dtype, ids = _pack_ids(model.sample_ids_)
@@ -261,11 +256,7 @@ def _unpack_ids(id_dtype: str, packed: NDArray[Any]) -> NDArray[Any]:
 
 
 def write_model(path: Path, record: ModelRecord, arrays: Arrays, history: History) -> None:
-    """Write a model folder, replacing an old model; equal models give equal bytes.
-
-    Raises:
-        ModelFileError: If the folder contains other files, or cannot be written.
-    """
+    """Write a model folder, replacing an old model but no other files; equal models give equal bytes."""
     with model_errors(path, "use text without surrogates as names of views and samples"):
         contiguous = {name: np.asarray(array, order="C") for name, array in arrays.items()}
         files = {
@@ -289,11 +280,7 @@ def write_model(path: Path, record: ModelRecord, arrays: Arrays, history: Histor
 
 
 def read_model(folder: Path) -> SavedModel:
-    """Read a model folder.
-
-    Raises:
-        ModelFileError: If a file is missing, damaged, altered, too large, a link, or of a newer version.
-    """
+    """Read a folder, and refuse files that are missing, altered, too large, links, or of a newer version."""
     try:
         return _read_once(folder)
     except ModelFileError:
@@ -302,23 +289,26 @@ def read_model(folder: Path) -> SavedModel:
 
 def _read_once(folder: Path) -> SavedModel:
     with model_errors(folder / CONFIG):
-        version = json.loads(_read_file(folder / CONFIG))["schema_version"]
-        if type(version) is not int or version < 1:
-            raise ValueError(f"there is no schema version {version!r}")
-        if version > SCHEMA_VERSION:
-            newer = f"a newer version (schema {version}, this is {SCHEMA_VERSION})"
+        schema = json.loads(_read_file(folder / CONFIG))["schema_version"]
+        if type(schema) is not int or schema < 1:
+            raise ValueError(f"there is no schema version {schema!r}")
+        if schema > SCHEMA_VERSION:
+            newer = f"a newer version (schema {schema}, this is {SCHEMA_VERSION})"
             raise ValueError(f"it was written by {newer}, so upgrade protocol-mvc")
     with model_errors(folder / MANIFEST):
         manifest = json.loads(_read_file(folder / MANIFEST))
-    parsers = (ModelRecord.model_validate_json, safetensors.numpy.load, _parse_history, bytes)
-    parsed: list[Any] = []
-    for name, parse in zip((CONFIG, ARRAYS, HISTORY, CARD), parsers, strict=True):
+    contents = {}
+    for name in (CONFIG, ARRAYS, HISTORY, CARD):
         with model_errors(folder / name):
-            content = _read_file(folder / name)
-            if hashlib.sha256(content).hexdigest() != manifest[name]:
+            contents[name] = _read_file(folder / name)
+            if hashlib.sha256(contents[name]).hexdigest() != manifest[name]:
                 raise ValueError("its sha256 differs from the manifest")
-            parsed.append(parse(content))
-    return SavedModel(*parsed[:3])
+    with model_errors(folder / CONFIG):
+        record = ModelRecord.model_validate_json(contents[CONFIG])
+    with model_errors(folder / ARRAYS):
+        arrays = safetensors.numpy.load(contents[ARRAYS])
+    with model_errors(folder / HISTORY):
+        return SavedModel(record, arrays, _parse_history(contents[HISTORY]))
 
 
 def _read_file(path: Path) -> bytes:
@@ -350,7 +340,7 @@ def _format_card(record: ModelRecord, arrays: Arrays) -> str:
     """Return a description of the model in Markdown."""
     views = [f"| {_cell(view.name)} | {view.n_features} | {view.scaling} |" for view in record.views]
     clusters = [f"| {label} | {size} |" for label, size in enumerate(arrays["cluster_sizes_"].tolist())]
-    versions = ", ".join(f"{name} {_cell(version)}" for name, version in record.environment.items())
+    versions = ", ".join(f"{name} {_cell(value)}" for name, value in record.environment.items())
     return f"""# {record.estimator} model
 
 It puts samples of {len(views)} views into {len(clusters)} clusters.
@@ -386,10 +376,7 @@ def to_json(value: Any) -> Any:
     """Return a parameter as a JSON value.
 
     Tuples, slices and infinity become objects such as `{"$tuple": [0, 2]}`. Arrays, ranges, indexes and sets
-    become lists, and the keys of dicts become texts.
-
-    Raises:
-        TypeError: If the value has no JSON form.
+    become lists, and the keys of dicts become texts. Other objects raise `TypeError`.
     """
     value = value.item() if isinstance(value, np.generic) else value
     if value is None or isinstance(value, bool | int | str):

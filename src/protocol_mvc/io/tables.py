@@ -38,10 +38,6 @@ def read_tables(files: Mapping[str, Path], id_column: str | None, labels: str | 
         id_column: column that identifies the samples. By default one of `ID_COLUMNS`, or the index of the
             data frame that was written; if there is none, rows are matched by position.
         labels: column of the labels, in any table; by default one of `LABEL_COLUMNS`.
-
-    Raises:
-        DataFileError: If a file cannot be read, or has a column that is not numeric.
-        DataError: If the tables do not match.
     """
     pandas = require_module("pandas", "data", next(iter(files.values())))
     headers = {name: _read_header(path) for name, path in files.items()}

@@ -122,12 +122,9 @@ def write_anndata(
         with file_errors(source, f"{source.suffix} data"), h5py.File(temporary, "r") as file:
             rows = _match_rows(file, columns["id"], len(features))
         n_clusters = max(len(columns) - 3, int(columns["label"].max(initial=-1)) + 1)
-        results = {
-            KEY: pandas.Categorical(
-                columns["label"][rows].astype(str), categories=[str(k) for k in range(n_clusters)]
-            ),
-            f"{KEY}_confidence": columns["confidence"][rows],
-        }
+        categories = [str(k) for k in range(n_clusters)]
+        clusters = pandas.Categorical(columns["label"][rows].astype(str), categories)
+        results = {KEY: clusters, f"{KEY}_confidence": columns["confidence"][rows]}
         with h5py.File(temporary, "r+") as file:
             for name, column in results.items():
                 anndata_io.write_elem(file["obs"], name, column)

@@ -102,11 +102,7 @@ def shard_weight(counts: Tensor) -> Tensor:
 
 
 def require_equal(what: str, value: T) -> T:
-    """Return `value`, which must have the same repr in all processes.
-
-    Raises:
-        ValueError: In every process, if the values differ; `what` names them in the message.
-    """
+    """Return `value`, or raise `ValueError` in every process if its repr is not the same in all of them."""
     if world_size() == 1:
         return value
     digest = int.from_bytes(hashlib.sha256(repr(value).encode()).digest()[:7])
@@ -134,8 +130,7 @@ def all_gather(x: Tensor) -> Tensor:
         return x
     if x.dtype == torch.bool:  # gloo cannot gather bool
         return all_gather(x.to(torch.uint8)).bool()
-    gathered: Tensor = _Gather.apply(x)  # type: ignore[no-untyped-call]
-    return gathered
+    return _Gather.apply(x)  # type: ignore[no-untyped-call, no-any-return]
 
 
 class _Gather(torch.autograd.Function):

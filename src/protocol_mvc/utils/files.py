@@ -44,18 +44,15 @@ def atomic_write_folder(target: Path, *, overwrite: bool = False) -> Iterator[Pa
     Everything in an old folder `target` is deleted, so check its contents before overwriting it.
 
     Raises:
-        FileExistsError: If `target` exists and `overwrite` is False, or `target` is a file.
-        FileNotFoundError: If the folder that contains `target` does not exist.
-        OSError: If the disk is full or the place is not writable; the message names `target`.
+        OSError: As `atomic_write`; also if `target` is a file.
     """
     if os.path.lexists(target) and not target.is_dir():
         raise FileExistsError(f"{target} is a file: choose another name for the folder.")
     with _temporary_path(target, overwrite) as temporary:
         temporary.mkdir()
         yield temporary
-        for folder, _, names in os.walk(temporary):
-            for path in (*(Path(folder, name) for name in names), Path(folder)):
-                _fsync(path)
+        for path in (*temporary.rglob("*"), temporary):
+            _fsync(path)
         if not target.exists():
             temporary.rename(target)
             return

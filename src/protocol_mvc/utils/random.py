@@ -14,10 +14,8 @@ def resolve_seed(random_state: Seed) -> int:
     """Return the integer seed that a `random_state` parameter stands for.
 
     Args:
-        random_state: None for a new random seed, an integer >= 0, or a generator to draw the seed from.
-
-    Raises:
-        ValueError: If it is anything else.
+        random_state: None for a new random seed, an integer >= 0, or a generator to draw the seed from;
+            anything else raises `ValueError`.
     """
     if random_state is None:
         return int(np.random.default_rng().integers(2**31))
