@@ -38,7 +38,7 @@ def test_the_result_comes_back():
     x = np.random.default_rng(0).normal(size=(2000, 500))
     found = run_forked(lambda: {"x": x * 2, "names": np.array(["a", "é"])})
     np.testing.assert_array_equal(found["x"], x * 2)
-    assert np.asarray(found["names"]).tolist() == ["a", "é"]
+    assert found["names"].tolist() == ["a", "é"]
 
 
 def test_errors_come_back():
@@ -46,8 +46,10 @@ def test_errors_come_back():
         raise error
 
     for error in (DataError("a sentence"), ValueError("another"), zlib.error("damaged")):
-        with pytest.raises(type(error), match=str(error)):
+        kind = DataError if isinstance(error, DataError) else ValueError
+        with pytest.raises(ValueError, match=str(error)) as caught:
             run_forked(fail)
+        assert type(caught.value) is kind
 
 
 def test_a_crash_is_an_error_and_prints_nothing(capfd):
@@ -59,7 +61,7 @@ def test_a_crash_is_an_error_and_prints_nothing(capfd):
 
 def test_memory_is_limited(monkeypatch):
     monkeypatch.setattr(matlab, "memory_limit", lambda: 2**27)
-    with pytest.raises(MemoryError, match="allocate"):
+    with pytest.raises(ValueError, match="allocate"):
         run_forked(lambda: {"x": np.ones(2**30, np.uint8)})
 
 

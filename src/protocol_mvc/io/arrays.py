@@ -118,10 +118,8 @@ def _describe(arrays: Mapping[str, LazyArray]) -> str:
 
 def _read_vector(array: LazyArray, name: str, n: int) -> NDArray[Any]:
     if len(array.shape) == 0 or not max(array.shape) == prod(array.shape) == n:
-        raise DataError(
-            f"the array {name!r} has shape {array.shape}, but there are {n} samples: store one value per "
-            "sample, or rename the array."
-        )
+        problem = f"the array {name!r} has shape {array.shape}, but there are {n} samples"
+        raise DataError(f"{problem}: store one value per sample, or rename the array.")
     return to_builtin_dtype(array.load().ravel())
 
 

@@ -89,16 +89,12 @@ def match_labels(pred: LabelFile, true: LabelFile) -> tuple[npt.NDArray[Any], np
     """
     if pred.sample_ids is None or true.sample_ids is None:
         if len(pred.labels) != len(true.labels):
-            raise ValueError(
-                f"{pred.name} has {len(pred.labels)} labels but {true.name} has {len(true.labels)}: give "
-                "both an id column, or the same samples in the same order."
-            )
+            problem = f"{pred.name} has {len(pred.labels)} labels but {true.name} has {len(true.labels)}"
+            raise ValueError(f"{problem}: give both an id column, or the same samples in the same order.")
         return pred.labels, true.labels
     position = {sample: i for i, sample in enumerate(true.sample_ids)}
     lost = [sample for sample in pred.sample_ids if sample not in position]
     if lost:
-        raise ValueError(
-            f"{true.name} lacks {len(lost)} of the {len(pred.sample_ids)} samples of {pred.name}, for "
-            f"example {lost[0]!r}."
-        )
+        lacking = f"{len(lost)} of the {len(pred.sample_ids)} samples of {pred.name}"
+        raise ValueError(f"{true.name} lacks {lacking}, for example {lost[0]!r}.")
     return pred.labels, true.labels[[position[sample] for sample in pred.sample_ids]]

@@ -51,10 +51,8 @@ def require_module(module: str, extra: str, path: Path) -> Any:
     try:
         return import_module(module)
     except ImportError:
-        package = module.partition(".")[0]
-        raise ModuleNotFoundError(
-            f"File {path} needs {package}: pip install 'protocol-mvc[{extra}]'."
-        ) from None
+        package, remedy = module.partition(".")[0], f"pip install 'protocol-mvc[{extra}]'"
+        raise ModuleNotFoundError(f"File {path} needs {package}: {remedy}.") from None
 
 
 def check_size(n_bytes: int) -> None:
@@ -77,10 +75,8 @@ def memory_limit() -> int:
 def check_ratio(name: str, n_bytes: int, n_stored: int) -> None:
     """Raise `DataError` if an array is far larger than its compressed form: a decompression bomb."""
     if n_bytes > max(SMALL, MAX_RATIO * n_stored):
-        raise DataError(
-            f"{name!r} takes {n_bytes / 2**20:.0f} MiB but only {n_stored} bytes in the file: store it "
-            "uncompressed if the file can be trusted."
-        )
+        problem = f"{name!r} takes {n_bytes / 2**20:.0f} MiB but only {n_stored} bytes in the file"
+        raise DataError(f"{problem}: store it uncompressed if the file can be trusted.")
 
 
 def check_disk_space(target: Path, n_bytes: int) -> None:

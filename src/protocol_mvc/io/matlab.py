@@ -5,7 +5,6 @@ They are read in a forked process, so that a crafted file cannot crash this one.
 
 import faulthandler
 import os
-import pickle
 import re
 import signal
 import sys
@@ -16,7 +15,7 @@ from contextlib import suppress
 from itertools import chain
 from math import prod
 from pathlib import Path
-from typing import IO, Any, NoReturn
+from typing import IO, Any, NoReturn, TypeAlias
 
 import numpy as np
 from numpy.exceptions import ComplexWarning
@@ -29,8 +28,13 @@ from protocol_mvc.exceptions import DataError
 from protocol_mvc.io.hdf5 import check_dataset, get_member, is_dataset
 from protocol_mvc.io.limits import check_size, file_errors, memory_limit, require_module
 
+Arrays: TypeAlias = dict[str, NDArray[Any]]
+
 HDF5_SIGNATURE = b"\x89HDF\r\n\x1a\n"  # in a v7.3 file behind a header of 512 bytes
 VIEW_NAMES = re.compile(r"(x|views?|data|fea)_?(\d*)", re.IGNORECASE)
+SPARSE_MEMBERS = ("data", "ir", "jc")  # of the group of a sparse matrix in a v7.3 file
+SPARSE_PARTS = ("data", "indices", "indptr", "shape")
+OK, DATA_ERROR, OTHER_ERROR, CRASH = range(4)  # exit codes of the forked process
 LABEL_NAMES = ("gt", "gnd", "truth", "truelabel", "label", "labels", "y")  # y last: it may be anything
 
 
@@ -50,7 +54,7 @@ def read_mat(path: Path) -> dict[str, Matrix]:
             head = file.read(512 + len(HDF5_SIGNATURE))
         is_hdf5 = head.startswith(HDF5_SIGNATURE) or head.endswith(HDF5_SIGNATURE)
         h5py = require_module("h5py", "mat73", path) if is_hdf5 else None
-        return run_forked(lambda: _read_variables(path, h5py))
+        return _join_sparse(run_forked(lambda: _split_sparse(_read_variables(path, h5py))))
 
 
 def _read_variables(path: Path, h5py: Any) -> dict[str, Matrix]:
@@ -121,24 +125,19 @@ def _load_hdf5(file: Any, names: Sequence[str]) -> dict[str, list[Any]]:
             cells[name] = [file[reference] for reference in node[()].ravel()]
     n_bytes = 0
     for node in chain.from_iterable(cells.values()):
-        n_bytes += sum(map(check_dataset, _datasets(node).values()))
+        if is_dataset(node):
+            n_bytes += check_dataset(node)
+        else:  # a sparse matrix, of which MATLAB leaves out empty parts
+            n_bytes += sum(check_dataset(get_member(node, key)) for key in SPARSE_MEMBERS if key in node)
         n_bytes += 8 * int(node.attrs.get("MATLAB_sparse", 0))  # number of rows
     check_size(n_bytes)
     return {name: [_read_node(node, name) for node in nodes] for name, nodes in cells.items()}
 
 
-def _datasets(node: Any) -> dict[str, Any]:
-    """Return the data sets of a full or sparse matrix; MATLAB leaves out empty ones of a sparse matrix."""
-    if is_dataset(node):
-        return {"data": node}
-    return {key: get_member(node, key) for key in ("data", "ir", "jc") if key in node}
-
-
 def _read_node(node: Any, name: str) -> Any:
     """Read one array; axes are stored in reversed order."""
     if "MATLAB_sparse" in node.attrs:
-        parts = {key: part[()] for key, part in _datasets(node).items()}
-        data, rows, ends = (parts.get(key, np.empty(0)) for key in ("data", "ir", "jc"))
+        data, rows, ends = (node[key][()] if key in node else np.empty(0) for key in SPARSE_MEMBERS)
         shape = int(node.attrs["MATLAB_sparse"]), len(ends) - 1
         return csc_array((data, rows.astype(np.int64), ends.astype(np.int64)), shape=shape)
     is_text_or_cell = node.attrs.get("MATLAB_class", b"") in (b"char", b"cell")
@@ -201,11 +200,35 @@ def _orient(parts: Mapping[str, Any], n: int) -> dict[str, Matrix]:
     return views
 
 
-def run_forked(function: Callable[[], dict[str, Matrix]]) -> dict[str, Matrix]:
-    """Call a function in a forked process with limited memory, and return its result or raise its error.
+def _split_sparse(views: Mapping[str, Any]) -> Arrays:
+    """Return matrices as dense arrays; a sparse one becomes "name.data", "name.indices" etc."""
+    arrays: Arrays = {}
+    for name, view in views.items():
+        if is_sparse(view):
+            arrays |= {f"{name}.{part}": np.asarray(getattr(view, part)) for part in SPARSE_PARTS}
+        else:
+            arrays[name] = view
+    return arrays
 
-    A crash raises `DataError`. The result comes back through a temporary file. Processes are forked on Linux
-    alone; on other systems the function is called directly.
+
+def _join_sparse(arrays: Arrays) -> dict[str, Matrix]:
+    """Return what `_split_sparse` was given."""
+    views: dict[str, Any] = {}
+    for name in dict.fromkeys(key.partition(".")[0] for key in arrays):
+        if name in arrays:
+            views[name] = arrays[name]
+        else:
+            data, indices, indptr, shape = (arrays[f"{name}.{part}"] for part in SPARSE_PARTS)
+            views[name] = csr_array((data, indices, indptr), shape=tuple(shape.tolist()))
+    return views
+
+
+def run_forked(function: Callable[[], Arrays]) -> Arrays:
+    """Call a function in a forked process with limited memory, and return its arrays.
+
+    They come back through a temporary file. A crash raises `DataError`, and an error of the function a
+    `DataError` or another `ValueError` with its text. Processes are forked on Linux alone; on other systems
+    the function is called directly.
     """
     if sys.platform != "linux":
         return function()
@@ -216,25 +239,25 @@ def run_forked(function: Callable[[], dict[str, Matrix]]) -> dict[str, Matrix]:
         if child == 0:
             _run_child(function, file)
         try:
-            status = os.waitpid(child, 0)[1]
+            code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
         except BaseException:  # interrupted
             os.kill(child, signal.SIGKILL)
             os.waitpid(child, 0)
             raise
-        if status != 0:
-            raise DataError("its reader crashes or runs out of memory: the file is damaged or malicious.")
         file.seek(0)
-        result, error = pickle.load(file)  # the child is a copy of this process: it has the same rights
-    if error is not None:
-        raise error
-    return result  # type: ignore[no-any-return]
+        if code == OK:
+            with np.load(file, allow_pickle=False) as arrays:
+                return dict(arrays)
+        if code in (DATA_ERROR, OTHER_ERROR):
+            raise (DataError if code == DATA_ERROR else ValueError)(file.read().decode())
+    raise DataError("its reader crashes or runs out of memory: the file is damaged or malicious.")
 
 
-def _run_child(function: Callable[[], Any], file: IO[bytes]) -> NoReturn:
-    """Write the result of a function, or its error, and exit; print and dump nothing in a crash."""
+def _run_child(function: Callable[[], Arrays], file: IO[bytes]) -> NoReturn:
+    """Write the arrays of a function, or the text of its error, and exit; print nothing in a crash."""
     import resource
 
-    code = 1
+    code = CRASH
     try:
         faulthandler.disable()
         with suppress(OSError, ValueError):
@@ -245,13 +268,14 @@ def _run_child(function: Callable[[], Any], file: IO[bytes]) -> NoReturn:
             data_pages = int(Path("/proc/self/statm").read_text().split()[5])
             limit = data_pages * os.sysconf("SC_PAGE_SIZE") + memory_limit()
             resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
-        outcome: tuple[Any, Exception | None]
         try:
-            outcome = function(), None
+            arrays: Any = function()
         except Exception as error:  # noqa: BLE001 - the parent raises it
-            outcome = None, error
-        pickle.dump(outcome, file, pickle.HIGHEST_PROTOCOL)  # which copies no array
+            code = DATA_ERROR if isinstance(error, DataError) else OTHER_ERROR
+            file.write((str(error) or type(error).__name__).encode(errors="replace"))
+        else:
+            np.savez(file, **arrays)
+            code = OK
         file.flush()
-        code = 0
     finally:
         os._exit(code)

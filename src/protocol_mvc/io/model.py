@@ -143,11 +143,8 @@ def load(kinds: Iterable[type[E]], folder: str | os.PathLike[str], device: str |
     with model_errors(path / CONFIG):
         model, make_module = _unfitted(kinds, saved.record)
     with model_errors(path / ARRAYS):
-        state = {
-            name.removeprefix(MODULE): torch.from_numpy(array)
-            for name, array in saved.arrays.items()
-            if name.startswith(MODULE)
-        }
+        tensors = {name: array for name, array in saved.arrays.items() if name.startswith(MODULE)}
+        state = {name.removeprefix(MODULE): torch.from_numpy(array) for name, array in tensors.items()}
         with torch.device("meta"):  # checks names and shapes before the network takes memory
             make_module().load_state_dict(state, assign=True)
         module = build(make_module, torch.Generator())
@@ -207,9 +204,8 @@ def _set_fitted_attributes(model: Any, saved: SavedModel) -> None:
     for name, (dtype, size) in expected.items():
         array = arrays[name]
         if (array.dtype.name, array.shape) != (dtype, (size,)):
-            raise ValueError(
-                f"{name} is {array.dtype} of shape {array.shape}, not {dtype} of shape ({size},)"
-            )
+            found = f"{array.dtype} of shape {array.shape}"
+            raise ValueError(f"{name} is {found}, not {dtype} of shape ({size},)")
     vars(model).update({name: arrays[name] for name in ARRAY_ATTRIBUTES})
     vars(model).update({f"{name}_": getattr(record, name) for name in COPIED_ATTRIBUTES})
     model.history_ = saved.history

@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,17 +17,14 @@ from protocol_mvc.io.arrays import LABEL_NAMES, Contents, to_builtin_dtype
 from protocol_mvc.io.limits import check_ratio, check_size, data_errors, file_errors, require_module
 from protocol_mvc.utils.text import short_repr
 
+Header: TypeAlias = tuple[list[str], str | None]  # names of the columns, and that of an index among them
+
 ID_COLUMNS = ("id", "ids", "sample", "cell", "barcode", "index")  # in any case
 LABEL_COLUMNS = tuple(name for name in LABEL_NAMES if name.lower() != "y")  # y may be a coordinate
 UNNAMED = "Unnamed: 0"  # name that pandas gives to a first column without a name
 SEPARATORS = {".csv": ",", ".tsv": "\t"}
 INTEGER = re.compile(r"0|-?[1-9][0-9]{0,17}")
 BLOCK_CELLS = 2**21  # of a large Parquet file that are read together
-
-
-class _Header(NamedTuple):
-    columns: list[str]
-    index_column: str | None  # column with the index of the data frame that was written
 
 
 def read_tables(files: Mapping[str, Path], id_column: str | None, labels: str | None) -> Contents:
@@ -42,7 +39,7 @@ def read_tables(files: Mapping[str, Path], id_column: str | None, labels: str | 
     pandas = require_module("pandas", "data", next(iter(files.values())))
     headers = {name: _read_header(path) for name, path in files.items()}
     id_columns = _find_id_columns(headers, id_column)
-    columns = [column for header in headers.values() for column in header.columns]
+    columns = [column for names, _ in headers.values() for column in names]
     if labels is not None and labels not in columns:
         raise DataError(f"no table has the column {labels!r}, only {_list(columns)}.")
     labels = labels or _find(LABEL_COLUMNS, columns)
@@ -68,12 +65,13 @@ def read_tables(files: Mapping[str, Path], id_column: str | None, labels: str | 
     return Contents(views, _join_labels(pandas.concat(known), views.sample_ids) if known else None)
 
 
-def _read_header(path: Path) -> _Header:
+def _read_header(path: Path) -> Header:
+    """Return the names of the columns, and which of them has the index of the data frame that was written."""
     with file_errors(path, "a table"):
         if path.suffix.lower() not in SEPARATORS:
             schema = _open_parquet(path).schema_arrow
             index = [x for x in (schema.pandas_metadata or {}).get("index_columns", []) if isinstance(x, str)]
-            return _Header(schema.names, index[0] if len(index) == 1 else None)
+            return schema.names, index[0] if len(index) == 1 else None
         with path.open(newline="", encoding="utf-8-sig") as file:
             rows = (row for row in csv.reader(file, delimiter=SEPARATORS[path.suffix.lower()]) if row)
             first, second = next(rows, []), next(rows, [])
@@ -81,7 +79,7 @@ def _read_header(path: Path) -> _Header:
             raise DataError("it has no rows below its header.")
         if all(map(is_number, first)) and not all(map(str.isdigit, first)):
             raise DataError(f"its first line has numbers ({_list(first)}): write names of columns there.")
-        return _Header([UNNAMED, *first[1:]], UNNAMED) if first[0] == "" else _Header(first, None)
+        return ([UNNAMED, *first[1:]], UNNAMED) if first[0] == "" else (first, None)
 
 
 def is_number(text: str) -> bool:
@@ -93,7 +91,7 @@ def is_number(text: str) -> bool:
     return True
 
 
-def _find_id_columns(headers: Mapping[str, _Header], id_column: str | None) -> dict[str, str]:
+def _find_id_columns(headers: Mapping[str, Header], id_column: str | None) -> dict[str, str]:
     """Return the id column of each table, or nothing if no table has one."""
     found = {}
     for name, (columns, index) in headers.items():
@@ -102,10 +100,8 @@ def _find_id_columns(headers: Mapping[str, _Header], id_column: str | None) -> d
     lacking = [name for name in headers if name not in found]
     if lacking and (found or id_column):
         wanted = repr(id_column) if id_column else "of ids, which other tables have"
-        raise DataError(
-            f"the table {lacking[0]!r} has no column {wanted}, only {_list(headers[lacking[0]].columns)}: "
-            "give all tables an id column, or none."
-        )
+        problem = f"the table {lacking[0]!r} has no column {wanted}, only {_list(headers[lacking[0]][0])}"
+        raise DataError(f"{problem}: give all tables an id column, or none.")
     return found
 
 
@@ -143,10 +139,10 @@ def _check_features(frame: Any) -> None:
     for name, column in frame.items():
         if not api.types.is_numeric_dtype(column.dtype):
             row = (to_numeric(column, errors="coerce").isna() & column.notna()).argmax()
-            raise DataError(
-                f"the column {name!r} has {short_repr(column.iloc[row])} in row {row}, which is not a "
-                "number: leave the column out, or use it as ids or labels."
+            problem = (
+                f"the column {name!r} has {short_repr(column.iloc[row])} in row {row}, which is no number"
             )
+            raise DataError(f"{problem}: leave the column out, or use it as ids or labels.")
 
 
 def _read_frame(path: Path, text_columns: Sequence[str]) -> Any:

@@ -61,10 +61,8 @@ def label_columns(sample_ids: ArrayLike, labels: ArrayLike, proba: ArrayLike) ->
     """Return the columns of a table of labels by name, or raise `ValueError` if the lengths differ."""
     ids, labels, proba = to_builtin_dtype(sample_ids), np.asarray(labels), np.asarray(proba)
     if labels.ndim != 1 or proba.ndim != 2 or not len(ids) == len(labels) == len(proba):
-        raise ValueError(
-            f"{len(ids)} ids do not match labels of shape {labels.shape} and probabilities of shape "
-            f"{proba.shape}."
-        )
+        others = f"labels of shape {labels.shape} and probabilities of shape {proba.shape}"
+        raise ValueError(f"{len(ids)} ids do not match {others}.")
     columns = {f"proba_{k}": proba[:, k] for k in range(proba.shape[1])}
     return {"id": ids, "label": labels, "confidence": proba.max(axis=1), **columns}
 

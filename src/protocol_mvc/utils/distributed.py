@@ -156,12 +156,11 @@ def data_parallel_step(module: nn.Module, step: Callable[..., Any]) -> Callable[
         return step
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", ".*broadcast_buffers", FutureWarning)
-        wrapped: Callable[..., Any] = DistributedDataParallel(
+        return DistributedDataParallel(
             _Step(module, step),
             find_unused_parameters=True,  # a stage trains a part of the network
             broadcast_buffers=False,
         )
-    return wrapped
 
 
 class _Step(nn.Module):

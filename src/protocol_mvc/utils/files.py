@@ -41,10 +41,8 @@ def atomic_write(target: Path, *, overwrite: bool = False) -> Iterator[Path]:
 def atomic_write_folder(target: Path, *, overwrite: bool = False) -> Iterator[Path]:
     """Yield a new, empty folder; what the caller puts into it then replaces the folder `target`.
 
-    Everything in an old folder `target` is deleted, so check its contents before overwriting it.
-
-    Raises:
-        OSError: As `atomic_write`; also if `target` is a file.
+    Everything in an old folder `target` is deleted, so check its contents before overwriting it. Errors are
+    those of `atomic_write`; a file `target` is not replaced.
     """
     if os.path.lexists(target) and not target.is_dir():
         raise FileExistsError(f"{target} is a file: choose another name for the folder.")

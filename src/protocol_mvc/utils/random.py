@@ -18,7 +18,7 @@ def resolve_seed(random_state: Seed) -> int:
             anything else raises `ValueError`.
     """
     if random_state is None:
-        return int(np.random.default_rng().integers(2**31))
+        random_state = np.random.default_rng()
     if isinstance(random_state, np.random.RandomState):
         return int(random_state.randint(2**31 - 1))
     if isinstance(random_state, np.random.Generator):
