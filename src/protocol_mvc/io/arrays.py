@@ -99,10 +99,8 @@ def _choose_views(
         if not arrays[name].is_numeric:
             raise DataError(f"the view {name!r} has {arrays[name].dtype} values: store numbers.")
         if view_names is None and len(arrays[name].shape) > 2:
-            raise DataError(
-                f"the array {name!r} has shape {arrays[name].shape}: make it samples x features, or name the "
-                f"views to read among {', '.join(matrices)}."
-            )
+            remedy = f"make it samples x features, or name the views to read among {', '.join(matrices)}"
+            raise DataError(f"the array {name!r} has shape {arrays[name].shape}: {remedy}.")
     return names
 
 

@@ -182,10 +182,8 @@ def _orient(parts: Mapping[str, Any], n: int) -> dict[str, Matrix]:
     views: dict[str, Matrix] = {}
     for where, part in parts.items():
         if not axes[where]:
-            raise DataError(
-                f"the variable {where} has shape {part.shape}, but there are {n} samples: give every view as "
-                "many rows, or as many columns, as there are labels."
-            )
+            problem = f"the variable {where} has shape {part.shape}, but there are {n} samples"
+            raise DataError(f"{problem}: give every view as many rows, or columns, as there are labels.")
         is_clear = len(axes[where]) == 1 or len(sample_axis_is_last) == 1
         if not is_clear and (part.ndim > 2 or (part != part.T).sum() > 0):
             raise DataError(

@@ -139,9 +139,8 @@ def _check_features(frame: Any) -> None:
     for name, column in frame.items():
         if not api.types.is_numeric_dtype(column.dtype):
             row = (to_numeric(column, errors="coerce").isna() & column.notna()).argmax()
-            problem = (
-                f"the column {name!r} has {short_repr(column.iloc[row])} in row {row}, which is no number"
-            )
+            value = short_repr(column.iloc[row])
+            problem = f"the column {name!r} has {value} in row {row}, which is not a number"
             raise DataError(f"{problem}: leave the column out, or use it as ids or labels.")
 
 
