@@ -19,7 +19,7 @@ from tests.io.mat_writers import WRITERS as MATLAB
 from tests.io.temporary import folder
 
 from protocol_mvc.io import MultiViewDataset, convert, read_views
-from protocol_mvc.io.export import _file_name
+from protocol_mvc.io.write import _file_name
 
 MEMBERS: dict[str, Any] = {"X": [samples.A, samples.B], "Y": samples.KIND.astype(float)}
 WRITERS = {

@@ -18,7 +18,7 @@ from tests.io.temporary import folder
 
 from protocol_mvc import PROTOCOL
 from protocol_mvc.exceptions import ModelFileError
-from protocol_mvc.io.model_format import CONFIG, FILES, HISTORY
+from protocol_mvc.io.model import CONFIG, FILES, HISTORY
 
 VIEWS = with_gaps(blobs((12, 6, 4))[0])
 _store = TemporaryDirectory()

@@ -89,7 +89,7 @@ def test_other_endings_are_refused_before_anything_is_read(tmp_path):
 @pytest.mark.parametrize("target", TARGETS)
 def test_nothing_is_written_half(tmp_path, monkeypatch, target):
     source = WRITERS["npz"](tmp_path)
-    monkeypatch.setattr("protocol_mvc.io.export._blocks", broken)
+    monkeypatch.setattr("protocol_mvc.io.write._blocks", broken)
     with pytest.raises(OSError, match="disk full"):
         convert(source, tmp_path / target)
     assert [path.name for path in tmp_path.iterdir()] == ["set.npz"]

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from protocol_mvc.exceptions import DataError
-from protocol_mvc.io import forked
-from protocol_mvc.io.forked import run_forked
+from protocol_mvc.io import matlab
+from protocol_mvc.io.matlab import run_forked
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="processes are forked on Linux alone")
 
@@ -60,7 +60,7 @@ def test_a_crash_is_an_error_and_prints_nothing(capfd):
 
 
 def test_memory_is_limited(monkeypatch):
-    monkeypatch.setattr(forked, "memory_limit", lambda: 2**27)
+    monkeypatch.setattr(matlab, "memory_limit", lambda: 2**27)
     with pytest.raises(ValueError, match="allocate"):
         run_forked(lambda: {"x": np.ones(2**30, np.uint8)})
 

@@ -55,7 +55,7 @@ def test_links_are_not_followed(path, monkeypatch, link):
         file["b"] = np.nan_to_num(B)
         link(file)
         with pytest.raises(DataError, match="'a' in '/' is a link"):
-            get_member(file, "a", h5py)
+            get_member(file, "a")
     assert read_views(path).views.names == ("b",)
 
 
@@ -97,7 +97,7 @@ def test_missing_elements_are_named(path):
     with h5py.File(path, "w") as file:
         file["a"] = A
         with pytest.raises(DataError, match=r"no 'b' in '/', only \['a'\]"):
-            get_member(file, "b", h5py)
+            get_member(file, "b")
 
 
 @pytest.fixture

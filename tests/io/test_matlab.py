@@ -3,6 +3,7 @@
 import struct
 import sys
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import h5py
 import numpy as np
@@ -15,8 +16,7 @@ from tests.io.mat_writers import WRITERS, write_v5, write_v73
 
 from protocol_mvc.data.checks import is_sparse
 from protocol_mvc.data.views import as_views
-from protocol_mvc.io import limits
-from protocol_mvc.io.matlab import read_mat
+from protocol_mvc.io import limits, matlab
 
 Y = np.array([2, 0, 1, 0, 2, 1])
 N = len(Y)
@@ -38,6 +38,18 @@ LAYOUTS = {
 @pytest.fixture(params=WRITERS)
 def write(request, tmp_path):
     return lambda variables, **options: WRITERS[request.param](tmp_path / "set.mat", variables, **options)
+
+
+class Read(NamedTuple):
+    views: list[Any]
+    names: list[str]
+    y: Any
+
+
+def read_mat(path: Path) -> Read:
+    arrays = matlab.read_mat(path)
+    labels = arrays.pop("labels", None)
+    return Read(list(arrays.values()), list(arrays), labels)
 
 
 def same(array, expected):

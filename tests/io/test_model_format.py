@@ -21,8 +21,8 @@ from tests.io.model_folders import (
 )
 
 from protocol_mvc.exceptions import ModelFileError
-from protocol_mvc.io import model_format
-from protocol_mvc.io.model_format import (
+from protocol_mvc.io import model as model_format
+from protocol_mvc.io.model import (
     ARRAYS,
     CARD,
     CONFIG,
@@ -34,7 +34,7 @@ from protocol_mvc.io.model_format import (
     to_json,
     write_model,
 )
-from protocol_mvc.io.model_format import (
+from protocol_mvc.io.model import (
     HISTORY as HISTORY_FILE,
 )
 

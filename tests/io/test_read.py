@@ -63,7 +63,7 @@ def test_matlab_files_have_no_ids(tmp_path, write):
 def test_a_damaged_matlab_file_is_named_once(tmp_path):
     savemat(tmp_path / "set.mat", {"X1": A, "Y": KIND})
     (tmp_path / "set.mat").write_bytes((tmp_path / "set.mat").read_bytes()[:150])
-    with pytest.raises(ValueError, match=r"^File (?!.*File).*set\.mat cannot be read as a \.mat file"):
+    with pytest.raises(ValueError, match=r"^File (?!.*File).*set\.mat cannot be read as \.mat data"):
         read_views(tmp_path / "set.mat")
 
 

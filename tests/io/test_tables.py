@@ -166,9 +166,9 @@ def test_columns_of_text_stay_as_written(tmp_path):
 def test_the_index_of_parquet_is_found(tmp_path):
     path = tmp_path / "t.parquet"
     FRAME.to_parquet(path)
-    assert _read_header(path).index_column == "__index_level_0__"
+    assert _read_header(path)[1] == "__index_level_0__"
     FRAME.rename_axis("patient").to_parquet(path)
-    assert _read_header(path).index_column == "patient"
+    assert _read_header(path)[1] == "patient"
     assert set(_read_frame(path, []).columns) == {"a", "b", "patient"}
     FRAME.reset_index(drop=True).to_parquet(path)
     assert _read_header(path) == (["a", "b"], None)

@@ -6,11 +6,12 @@ from dataclasses import replace
 from functools import partial
 from math import prod
 from pathlib import Path
-from typing import IO, Any, NamedTuple
-from zipfile import ZipFile, ZipInfo
+from typing import Any, NamedTuple, cast
+from zipfile import ZipFile
 
 import numpy as np
 from numpy.lib import format as npy
+from numpy.lib.npyio import NpzFile
 from numpy.typing import NDArray
 
 from protocol_mvc.data.views import Views, as_views, replace_mask
@@ -19,6 +20,7 @@ from protocol_mvc.io.limits import check_ratio, check_size, data_errors, file_er
 
 LABEL_NAMES = ("labels", "label", "y", "Y", "truth", "gt", "class", "cluster")
 IDS, MASK = "ids", "mask"
+SPECIAL_NAMES = (*LABEL_NAMES, IDS, MASK)  # of arrays that are no views
 
 
 class LazyArray(NamedTuple):
@@ -56,17 +58,15 @@ def assemble(
         arrays: arrays by name; of a path such as "group/labels" the last part counts.
         view_names: names of the views; by default all numeric matrices but the mask and the labels.
         labels: name of the labels; by default the first of `LABEL_NAMES` that exists.
-
-    Raises:
-        DataError: If the arrays are not views of one set of samples.
     """
     if labels is not None and labels not in arrays:
         raise DataError(f"it has no array {labels!r}, only {_describe(arrays)}.")
-    special = {labels, *(name for name in arrays if _base(name) in (*LABEL_NAMES, IDS, MASK))}
     matrices = [
-        name for name, x in arrays.items() if name not in special and x.is_numeric and len(x.shape) > 1
+        name
+        for name, x in arrays.items()
+        if x.is_numeric and len(x.shape) > 1 and not (name == labels or _first([name], SPECIAL_NAMES))
     ]
-    chosen = _default_views(arrays, matrices) if view_names is None else _check_views(arrays, view_names)
+    chosen = _choose_views(arrays, matrices, view_names)
     rest = [name for name in arrays if name not in chosen]
     label_name = labels if labels in rest else _first(rest, LABEL_NAMES)
     id_name, mask_name = _first(rest, (IDS,)), _first(rest, (MASK,))
@@ -77,43 +77,36 @@ def assemble(
         if id_name is not None:
             views = replace(views, sample_ids=_read_vector(arrays[id_name], id_name, len(views)))
         if mask_name is not None:
-            views = replace_mask(
-                views, views.mask & _read_mask(arrays[mask_name], mask_name, matrices, views)
-            )
-    if label_name is None:
-        return Contents(views, None)
-    return Contents(views, check_labels(_read_vector(arrays[label_name], label_name, len(views)), views))
+            mask = _read_mask(arrays[mask_name], mask_name, matrices, views)
+            views = replace_mask(views, views.mask & mask)
+    y = None if label_name is None else _read_vector(arrays[label_name], label_name, len(views))
+    return Contents(views, None if y is None else check_labels(y, views))
 
 
-def _default_views(arrays: Mapping[str, LazyArray], matrices: list[str]) -> list[str]:
-    for name in matrices:
-        if len(arrays[name].shape) > 2:
-            raise DataError(
-                f"the array {name!r} has shape {arrays[name].shape}: make it samples x features, or name the "
-                f"views to read among {', '.join(matrices)}."
-            )
-    if not matrices:
-        raise DataError(f"it has no numeric matrix to use as a view, only {_describe(arrays)}.")
-    return matrices
-
-
-def _check_views(arrays: Mapping[str, LazyArray], view_names: Sequence[str]) -> list[str]:
-    for name in view_names:
+def _choose_views(
+    arrays: Mapping[str, LazyArray], matrices: list[str], view_names: Sequence[str] | None
+) -> list[str]:
+    """Return the names of the views that are asked for, or of all matrices."""
+    names = matrices if view_names is None else list(dict.fromkeys(view_names))
+    if not names:
+        reason = "no view is named: choose at least one of"
+        if view_names is None:
+            reason = "it has no numeric matrix to use as a view, only"
+        raise DataError(f"{reason} {_describe(arrays)}.")
+    for name in names:
         if name not in arrays:
             raise DataError(f"it has no view {name!r}, only {_describe(arrays)}.")
         if not arrays[name].is_numeric:
             raise DataError(f"the view {name!r} has {arrays[name].dtype} values: store numbers.")
-    if not view_names:
-        raise DataError(f"no view is named: choose at least one of {_describe(arrays)}.")
-    return list(dict.fromkeys(view_names))
-
-
-def _base(name: str) -> str:
-    return name.rpartition("/")[2]
+        if view_names is None and len(arrays[name].shape) > 2:
+            remedy = f"make it samples x features, or name the views to read among {', '.join(matrices)}"
+            raise DataError(f"the array {name!r} has shape {arrays[name].shape}: {remedy}.")
+    return names
 
 
 def _first(names: Sequence[str], wanted: Sequence[str]) -> str | None:
-    return next((name for base in wanted for name in names if _base(name) == base), None)
+    """Return the first of the wanted names that exists, with the path before it."""
+    return next((name for key in wanted for name in names if name.rpartition("/")[2] == key), None)
 
 
 def _describe(arrays: Mapping[str, LazyArray]) -> str:
@@ -123,10 +116,8 @@ def _describe(arrays: Mapping[str, LazyArray]) -> str:
 
 def _read_vector(array: LazyArray, name: str, n: int) -> NDArray[Any]:
     if len(array.shape) == 0 or not max(array.shape) == prod(array.shape) == n:
-        raise DataError(
-            f"the array {name!r} has shape {array.shape}, but there are {n} samples: store one value per "
-            "sample, or rename the array."
-        )
+        problem = f"the array {name!r} has shape {array.shape}, but there are {n} samples"
+        raise DataError(f"{problem}: store one value per sample, or rename the array.")
     return to_builtin_dtype(array.load().ravel())
 
 
@@ -148,18 +139,12 @@ def to_builtin_dtype(values: Any) -> NDArray[Any]:
         return np.char.decode(array, "utf-8")
     if array.dtype.kind == "O":
         items = [value.decode() if isinstance(value, bytes) else value for value in array.tolist()]
-        array = (
-            np.asarray(items) if len({type(item) for item in items}) == 1 else np.asarray(items, dtype=str)
-        )
+        array = np.asarray(items, dtype=None if len({type(item) for item in items}) == 1 else str)
     return array if array.dtype.kind in "buifU" else array.astype(str)
 
 
 def check_labels(y: NDArray[Any], views: Views) -> NDArray[Any]:
-    """Return ground-truth labels.
-
-    Raises:
-        DataError: If a label is NaN or infinite.
-    """
+    """Return ground-truth labels, or raise `DataError` if one is NaN or infinite."""
     if y.dtype.kind == "f" and not np.isfinite(y).all():
         row = int(np.argmin(np.isfinite(y)))
         raise DataError(f"the label of row {row} (id {str(views.sample_ids[row])!r}) is {y[row]}.")
@@ -169,49 +154,33 @@ def check_labels(y: NDArray[Any], views: Views) -> NDArray[Any]:
 @contextmanager
 def open_npz(path: Path) -> Iterator[dict[str, LazyArray]]:
     """Yield the arrays of an `.npz` archive, in the order of the file."""
-    with ZipFile(path) as archive:
-        yield {
-            member.filename.removesuffix(".npy"): _member(archive, member) for member in archive.infolist()
-        }
+    with path.open("rb") as opened, NpzFile(opened, allow_pickle=False) as archive:
+        arrays, members = {}, cast(ZipFile, archive.zip)
+        for member in members.infolist():
+            with members.open(member) as file:
+                is_first_version = npy.read_magic(file) == (1, 0)
+                read_header = npy.read_array_header_1_0 if is_first_version else npy.read_array_header_2_0
+                shape, _, dtype = read_header(file)
+            if dtype.hasobject:
+                raise DataError(
+                    f"{member.filename!r} has Python objects, which could run code: save numbers."
+                )
+            name = member.filename.removesuffix(".npy")
+            arrays[name] = LazyArray(shape, dtype, partial(archive.__getitem__, name))
+            check_ratio(member.filename, arrays[name].n_bytes, member.compress_size)
+        yield arrays
 
 
-def _member(archive: ZipFile, member: ZipInfo) -> LazyArray:
-    with archive.open(member) as file:
-        shape, dtype = _read_header(file, member.filename)
-    array = LazyArray(shape, dtype, partial(_load_member, archive, member))
-    check_ratio(member.filename, array.n_bytes, member.compress_size)
-    return array
-
-
-def _read_header(file: IO[bytes], name: str) -> tuple[tuple[int, ...], np.dtype[Any]]:
-    readers = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
-    version = npy.read_magic(file)
-    if version not in readers:
-        raise DataError(f"its part {name!r} has the unknown format version {version}: save it again.")
-    shape, _, dtype = readers[version](file)
-    if dtype.hasobject:
-        raise DataError(f"{name!r} has Python objects, which could run code when read: save numbers or text.")
-    return shape, dtype
-
-
-def _load_member(archive: ZipFile, member: ZipInfo) -> NDArray[Any]:
-    with archive.open(member) as file:
-        array: NDArray[Any] = npy.read_array(file, allow_pickle=False)
-    return array
-
-
-def map_npy_files(paths: Sequence[Path]) -> dict[str, LazyArray]:
-    """Return `.npy` files as memory maps, by the stems of their names."""
+def map_npy_files(files: Mapping[str, Path]) -> dict[str, LazyArray]:
+    """Return `.npy` files as memory maps by name."""
     arrays = {}
-    for path in paths:
-        with file_errors(path, "an .npy array"):
-            arrays[path.stem] = npy.open_memmap(path, mode="r")
+    for name, path in files.items():
+        with file_errors(path, ".npy data"):
+            arrays[name] = npy.open_memmap(path, mode="r")
     return loaded_arrays(arrays)
 
 
 def loaded_arrays(arrays: Mapping[str, Any]) -> dict[str, LazyArray]:
     """Return arrays that take no more memory, because they are loaded or memory-mapped already."""
-    return {
-        name: LazyArray(x.shape, x.dtype, partial(arrays.__getitem__, name), mapped=True)
-        for name, x in arrays.items()
-    }
+    load = arrays.__getitem__
+    return {name: LazyArray(x.shape, x.dtype, partial(load, name), True) for name, x in arrays.items()}

@@ -1,21 +1,30 @@
-"""Read HDF5 files. Links and external data are never followed, so nothing outside a file is read."""
+"""Read HDF5 files: `.h5`, and `.h5mu` and `.h5ad`, of which only the matrices that are asked for are read.
 
-from collections.abc import Iterator
+Links and external data are never followed, so nothing outside a file is read.
+"""
+
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from math import prod
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import gen_batches
 
-from protocol_mvc.data.checks import row_slices
+from protocol_mvc.data.anndata import align_annotated
+from protocol_mvc.data.checks import is_sparse, present_rows, row_slices
 from protocol_mvc.data.memmap import LARGE, is_large, to_memmap
+from protocol_mvc.data.views import Views, replace_mask
 from protocol_mvc.exceptions import DataError
-from protocol_mvc.io.arrays import LazyArray
-from protocol_mvc.io.limits import check_ratio, require_module
+from protocol_mvc.io.arrays import Contents, LazyArray, check_labels, to_builtin_dtype
+from protocol_mvc.io.limits import check_ratio, check_size, data_errors, require_module
+
+OMICS_PACKAGES = ("h5py", "anndata.io", "pandas")
 
 
 @contextmanager
@@ -25,27 +34,22 @@ def open_hdf5(path: Path) -> Iterator[dict[str, LazyArray]]:
     with h5py.File(path, "r") as file:
         nodes: dict[str, Any] = {}
         file.visititems(lambda name, node: nodes.update({name: node}))  # does not follow links
-        yield {
-            name: _lazy_array(node, h5py)
-            for name, node in sorted(nodes.items())
-            if isinstance(node, h5py.Dataset) and node.shape
-        }
+        arrays = {}
+        for name, node in sorted(nodes.items()):
+            if not is_dataset(node) or not node.shape:
+                continue
+            check_dataset(node)
+            mapped = is_large(node.shape, node.dtype)
+            load = partial(map_dataset, node) if mapped else partial(node.__getitem__, ())
+            arrays[name] = LazyArray(node.shape, node.dtype, load, mapped)
+            if h5py.check_string_dtype(node.dtype):
+                arrays[name] = LazyArray(node.shape, np.dtype(np.str_), partial(node.asstr().__getitem__, ()))
+        yield arrays
 
 
-def _lazy_array(node: Any, h5py: Any) -> LazyArray:
-    check_dataset(node)
-    if h5py.check_string_dtype(node.dtype) is not None:
-        return LazyArray(node.shape, np.dtype(np.str_), lambda: node.asstr()[()])
-    mapped = is_large(node.shape, node.dtype)
-    return LazyArray(
-        node.shape, node.dtype, partial(map_dataset if mapped else read_dataset, node), mapped=mapped
-    )
-
-
-def read_dataset(node: Any) -> NDArray[Any]:
-    """Read a data set into memory."""
-    array: NDArray[Any] = node[()]
-    return array
+def is_dataset(node: Any) -> bool:
+    """Return whether a node of a file has values; groups and stored types have none."""
+    return hasattr(node, "shape")
 
 
 def map_dataset(node: Any) -> NDArray[Any]:
@@ -62,28 +66,118 @@ def map_dataset(node: Any) -> NDArray[Any]:
 
 
 def check_dataset(node: Any) -> int:
-    """Return the size of a data set in bytes.
-
-    Raises:
-        DataError: If its values are in another file, or far too few for its size.
-    """
+    """Return the size of a data set, or raise `DataError` if its values are elsewhere or far too few."""
     if node.external or node.is_virtual:
-        raise DataError(
-            f"the data set {node.name!r} has its values in another file: copy them into this one."
-        )
+        raise DataError(f"the data set {node.name!r} has its values in another file: copy them into it.")
     n_bytes = prod(node.shape or ()) * int(node.dtype.itemsize)
     check_ratio(node.name, n_bytes, node.id.get_storage_size())
     return n_bytes
 
 
-def get_member(group: Any, key: str, h5py: Any) -> Any:
-    """Return the member `key` of a group.
+def get_member(group: Any, key: str) -> Any:
+    """Return the member `key` of a group, or raise `DataError` if it does not exist or is a link."""
+    from h5py import HardLink
 
-    Raises:
-        DataError: If it does not exist, or is a link.
-    """
     if key not in group:
         raise DataError(f"it has no {key!r} in {group.name!r}, only {sorted(group)}.")
-    if not isinstance(group.get(key, getlink=True), h5py.HardLink):
+    if not isinstance(group.get(key, getlink=True), HardLink):
         raise DataError(f"{key!r} in {group.name!r} is a link: store the values in its place.")
     return group[key]
+
+
+class _Element(NamedTuple):
+    """An element of a file that `align_annotated` reads when it needs it, as those of a backed AnnData."""
+
+    group: Any
+    key: str
+
+    def to_memory(self) -> Any:
+        """Read the element; large dense matrices are memory-mapped."""
+        from anndata.io import read_elem
+
+        node = get_member(self.group, self.key)
+        n_bytes = _n_bytes(node)
+        if is_dataset(node) and is_large(node.shape or (), node.dtype):
+            return map_dataset(node)
+        check_size(n_bytes)
+        try:
+            value = read_elem(node)
+            if is_sparse(value):
+                value.check_format(full_check=True)  # scipy follows indices without checking them
+        except Exception as error:
+            if isinstance(error, ValueError) or type(error).__module__.startswith("anndata"):
+                raise DataError(f"{node.name!r} cannot be read ({error}): save the file again.") from error
+            raise
+        return value
+
+
+def _n_bytes(node: Any) -> int:
+    """Return the memory that an element takes, with what the shape of a sparse matrix may cost."""
+    if is_dataset(node):
+        return check_dataset(node)
+    shape = node.attrs.get("shape", node.attrs.get("h5sparse_shape", ()))
+    return sum(_n_bytes(get_member(node, key)) for key in node) + 8 * sum(map(int, shape))
+
+
+def read_names(group: Any, axis: str) -> Any:
+    """Return the names of the samples (`axis` "obs") or features ("var") of a file as a pandas index."""
+    from pandas import Index
+
+    table = get_member(group, axis)
+    if "_index" not in table.attrs:
+        raise DataError(f"its {axis!r} has an old format: open the file with anndata and save it again.")
+    return Index(to_builtin_dtype(_Element(table, str(table.attrs["_index"])).to_memory()))
+
+
+def _annotated(group: Any) -> SimpleNamespace:
+    """Return an AnnData or MuData in a file, with the attributes that `align_annotated` uses."""
+    obsm = get_member(group, "obsm") if "obsm" in group else {}
+    found = SimpleNamespace(
+        X=_Element(group, "X") if "X" in group else None,
+        obsm={key: _Element(obsm, key) for key in obsm},
+        obs=_Element(group, "obs"),
+        obs_names=read_names(group, "obs"),
+        var_names=read_names(group, "var"),
+    )
+    if "mod" in group:
+        members = get_member(group, "mod")
+        names = [str(name) for name in members.attrs.get("mod-order", sorted(members))]
+        found.mod = {name: _annotated(get_member(members, name)) for name in names}
+        found.axis = int(group.attrs.get("axis", 0))
+    return found
+
+
+def read_anndata(path: Path, view_names: Sequence[str] | None, labels: str | None) -> Contents:
+    """Read an `.h5mu` or `.h5ad` file.
+
+    Args:
+        path: the file.
+        view_names: keys of the matrices, as for `align_annotated`.
+        labels: a column of `obs`, or "modality:column"; None reads no labels.
+    """
+    h5py, *_ = (require_module(name, "omics", path) for name in OMICS_PACKAGES)
+    with h5py.File(path, "r") as file, data_errors():
+        data = _annotated(file)
+        matrices, sample_ids, aligned, columns = align_annotated(data, view_names)
+        views = Views(tuple(matrices.values()), tuple(matrices), sample_ids, aligned, columns)
+        present = [present_rows(matrix, name, sample_ids) for name, matrix in matrices.items()]
+        views = replace_mask(views, aligned & np.column_stack(present))
+        views = replace(views, sample_ids=to_builtin_dtype(sample_ids))
+        return Contents(views, None if labels is None else _read_labels(data, labels, views))
+
+
+def _read_labels(data: SimpleNamespace, labels: str, views: Views) -> NDArray[Any]:
+    """Return a column of `obs` of the whole object or, as "modality:column", of one modality."""
+    modality, _, column = labels.partition(":")
+    table = data.obs.to_memory()
+    if labels not in table.columns and modality in getattr(data, "mod", {}):
+        table, labels = data.mod[modality].obs.to_memory(), column
+    if labels not in table.columns:
+        raise DataError(f"it has no column {labels!r}, only {', '.join(map(str, table.columns))}.")
+    if not table.index.is_unique:
+        raise DataError(f"its sample id {table.index[table.index.duplicated()][0]!r} occurs twice.")
+    known = table[labels].reindex(views.sample_ids)
+    if known.isna().any():
+        sample = str(views.sample_ids[known.isna().to_numpy()][0])
+        raise DataError(f"{labels!r} of {sample!r} is missing: give every sample a label.")
+    return check_labels(to_builtin_dtype(known.to_numpy()), views)

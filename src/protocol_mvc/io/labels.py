@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from protocol_mvc.io.arrays import LABEL_NAMES
 from protocol_mvc.io.limits import file_errors, require_module
-from protocol_mvc.io.tables import ID_COLUMNS, INTEGER, SEPARATORS, is_number
+from protocol_mvc.io.tables import ID_COLUMNS, SEPARATORS, is_number, parse_labels
 
 SUFFIXES = (".csv", ".tsv", ".txt", ".npy", ".parquet")
 
@@ -30,9 +30,7 @@ def read_labels(path: Path) -> LabelFile:
     "id" and "label".
 
     Raises:
-        OSError: If the file cannot be opened.
         ValueError: If it has no labels, an empty cell, or an id twice.
-        ModuleNotFoundError: If it is a `.parquet` file and pandas is not installed.
     """
     suffix = path.suffix.lower()
     if suffix not in SUFFIXES:
@@ -43,26 +41,18 @@ def read_labels(path: Path) -> LabelFile:
             if array.ndim != 1 or len(array) == 0:
                 raise ValueError(f"it has shape {array.shape}, but one label per sample is expected")
             return LabelFile(array, None, str(path))
-        rows = _read_rows(path)
-        ids, labels = _split_columns(rows)
+        if suffix == ".parquet":
+            frame = require_module("pandas", "data", path).read_parquet(path)
+            rows = [[*map(str, frame.columns)], *frame.astype(str).to_numpy().tolist()]
+        else:
+            with path.open(encoding="utf-8-sig", newline="") as file:
+                rows = [row for row in csv.reader(file, delimiter=SEPARATORS.get(suffix, "\t")) if row]
+        ids, labels = _split_columns([[cell.strip() for cell in row] for row in rows])
         if not labels:
             raise ValueError("it has no labels")
         if ids is not None and len(set(ids)) < len(ids):
             raise ValueError(f"the id {max(ids, key=ids.count)!r} occurs twice")
-    is_integer = all(map(INTEGER.fullmatch, labels))  # so that 10 comes after 9
-    return LabelFile(np.array([int(x) for x in labels] if is_integer else labels), ids, str(path))
-
-
-def _read_rows(path: Path) -> list[list[str]]:
-    """Return the cells of a table, with the names of the columns in the first row."""
-    if path.suffix.lower() == ".parquet":
-        frame = require_module("pandas", "data", path).read_parquet(path)
-        rows = [[str(name) for name in frame.columns], *frame.astype(str).to_numpy().tolist()]
-    else:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            delimiter = SEPARATORS.get(path.suffix.lower(), "\t")
-            rows = [row for row in csv.reader(file, delimiter=delimiter) if row]
-    return [[cell.strip() for cell in row] for row in rows]
+    return LabelFile(parse_labels(labels), ids, str(path))
 
 
 def _split_columns(rows: Sequence[Sequence[str]]) -> tuple[list[str] | None, list[str]]:
@@ -99,16 +89,12 @@ def match_labels(pred: LabelFile, true: LabelFile) -> tuple[npt.NDArray[Any], np
     """
     if pred.sample_ids is None or true.sample_ids is None:
         if len(pred.labels) != len(true.labels):
-            raise ValueError(
-                f"{pred.name} has {len(pred.labels)} labels but {true.name} has {len(true.labels)}: give "
-                "both an id column, or the same samples in the same order."
-            )
+            problem = f"{pred.name} has {len(pred.labels)} labels but {true.name} has {len(true.labels)}"
+            raise ValueError(f"{problem}: give both an id column, or the same samples in the same order.")
         return pred.labels, true.labels
     position = {sample: i for i, sample in enumerate(true.sample_ids)}
     lost = [sample for sample in pred.sample_ids if sample not in position]
     if lost:
-        raise ValueError(
-            f"{true.name} lacks {len(lost)} of the {len(pred.sample_ids)} samples of {pred.name}, for "
-            f"example {lost[0]!r}."
-        )
+        lacking = f"{len(lost)} of the {len(pred.sample_ids)} samples of {pred.name}"
+        raise ValueError(f"{true.name} lacks {lacking}, for example {lost[0]!r}.")
     return pred.labels, true.labels[[position[sample] for sample in pred.sample_ids]]

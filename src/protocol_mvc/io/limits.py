@@ -1,47 +1,34 @@
 """Guards shared by all readers: size limits before memory is taken, and one type of error."""
 
-import csv
 import errno
 import os
 import shutil
-import struct
-import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
-from tokenize import TokenError
 from typing import Any
-from zipfile import BadZipFile
 
 from protocol_mvc.exceptions import DataError, DataFileError
 
 MAX_BYTES = 2**36  # memory of all arrays that are read from one file; memory maps do not count
 MAX_RATIO = 1000  # largest size of an array over its size in the file
 SMALL = 2**26  # bytes; smaller arrays may have any ratio
-# What numpy, scipy, h5py, pandas, pyarrow and anndata raise on damaged files.
-LIBRARY_ERRORS: tuple[type[Exception], ...] = (OSError, ValueError, TypeError, LookupError, AttributeError)
-LIBRARY_ERRORS += (ArithmeticError, RuntimeError, EOFError, NameError, BadZipFile, zlib.error)
-LIBRARY_ERRORS += (struct.error, csv.Error, SyntaxError, TokenError, Warning)
 
 
 @contextmanager
 def file_errors(path: Path, kind: str) -> Iterator[None]:
-    """Convert every error about the contents of a file to one sentence that names the file.
-
-    Raises:
-        DataFileError: Instead of the original error.
-    """
+    """Convert every error about the contents of a file to a `DataFileError` of one sentence that names it."""
     where = f"{'Folder' if path.is_dir() else 'File'} {path}"
     try:
         yield
-    except (DataFileError, FileNotFoundError, PermissionError, ImportError):
+    except (DataFileError, FileNotFoundError, PermissionError, ImportError, AssertionError):
         raise
     except DataError as error:
         raise DataFileError(f"{where}: {error}") from None
     except MemoryError as error:
         raise DataFileError(f"{where} does not fit into memory: choose fewer views.") from error
-    except LIBRARY_ERRORS as error:
+    except Exception as error:  # numpy, scipy, h5py, pandas, pyarrow and anndata raise anything
         reason = str(error).partition("\n")[0].rstrip(".:") or type(error).__name__
         raise DataFileError(
             f"{where} cannot be read as {kind} ({reason}): it is damaged or has another format."
@@ -60,24 +47,17 @@ def data_errors() -> Iterator[None]:
 
 
 def require_module(module: str, extra: str, path: Path) -> Any:
-    """Return an optional module that is needed for `path`.
-
-    Raises:
-        ModuleNotFoundError: If it is not installed; the message names the extra to install.
-    """
+    """Return an optional module, or raise `ModuleNotFoundError` with the extra that `path` needs."""
     try:
         return import_module(module)
     except ImportError:
-        package = module.partition(".")[0]
-        raise ModuleNotFoundError(
-            f"File {path} needs {package}: pip install 'protocol-mvc[{extra}]'."
-        ) from None
+        package, remedy = module.partition(".")[0], f"pip install 'protocol-mvc[{extra}]'"
+        raise ModuleNotFoundError(f"File {path} needs {package}: {remedy}.") from None
 
 
 def check_size(n_bytes: int) -> None:
     """Raise `DataError` if contents of this size do not fit into memory."""
-    limit = memory_limit()
-    if n_bytes > limit:
+    if n_bytes > (limit := memory_limit()):
         raise DataError(
             f"its arrays take {n_bytes / 2**30:.3g} GiB, more than the {limit / 2**30:.3g} GiB allowed: "
             "choose fewer views, or convert it to a folder of .npy files, which are memory-mapped."
@@ -95,10 +75,8 @@ def memory_limit() -> int:
 def check_ratio(name: str, n_bytes: int, n_stored: int) -> None:
     """Raise `DataError` if an array is far larger than its compressed form: a decompression bomb."""
     if n_bytes > max(SMALL, MAX_RATIO * n_stored):
-        raise DataError(
-            f"{name!r} takes {n_bytes / 2**20:.0f} MiB but only {n_stored} bytes in the file: store it "
-            "uncompressed if the file can be trusted."
-        )
+        problem = f"{name!r} takes {n_bytes / 2**20:.0f} MiB but only {n_stored} bytes in the file"
+        raise DataError(f"{problem}: store it uncompressed if the file can be trusted.")
 
 
 def check_disk_space(target: Path, n_bytes: int) -> None:

@@ -37,10 +37,13 @@ def lock_folder(folder: Path) -> Iterator[None]:
     try:
         lock.acquire(blocking=False)
     except Timeout:
-        raise RunLockedError(
-            f"Folder {folder} is being written by {_holder(path)}: wait until it has finished, or choose "
-            "another folder."
-        ) from None
+        holder = "another process"
+        with suppress(OSError, UnicodeDecodeError):
+            match path.read_text().split():
+                case [pid, host] if pid.isdigit() and host.isprintable():
+                    holder = f"process {pid} on {host}"
+        text = f"Folder {folder} is being written by {holder}: wait until it has finished"
+        raise RunLockedError(f"{text}, or choose another folder.") from None
     try:
         with suppress(OSError):  # the holder's name is only for messages
             path.write_text(f"{os.getpid()} {socket.gethostname()}\n")
@@ -53,11 +56,3 @@ def lock_folder(folder: Path) -> Iterator[None]:
         if is_new:
             with suppress(OSError):
                 folder.rmdir()
-
-
-def _holder(path: Path) -> str:
-    with suppress(OSError, UnicodeDecodeError):
-        match path.read_text().split():
-            case [pid, host] if pid.isdigit() and host.isprintable():
-                return f"process {pid} on {host}"
-    return "another process"

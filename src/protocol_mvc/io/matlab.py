@@ -1,11 +1,21 @@
-"""Read the `.mat` files in which multi-view data sets are distributed: v4 to v7 by scipy, v7.3 by h5py."""
+"""Read the `.mat` files in which multi-view data sets are distributed: v4 to v7 by scipy, v7.3 by h5py.
 
+They are read in a forked process, so that a crafted file cannot crash this one.
+"""
+
+import faulthandler
+import os
 import re
+import signal
+import sys
+import tempfile
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from itertools import chain
 from math import prod
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import IO, Any, NoReturn, TypeAlias
 
 import numpy as np
 from numpy.exceptions import ComplexWarning
@@ -15,78 +25,46 @@ from scipy.sparse import csc_array, csr_array
 
 from protocol_mvc.data.checks import Matrix, is_sparse
 from protocol_mvc.exceptions import DataError
-from protocol_mvc.io.forked import run_forked
-from protocol_mvc.io.hdf5 import check_dataset, get_member
-from protocol_mvc.io.limits import check_size, file_errors, require_module
+from protocol_mvc.io.hdf5 import check_dataset, get_member, is_dataset
+from protocol_mvc.io.limits import check_size, file_errors, memory_limit, require_module
+
+Arrays: TypeAlias = dict[str, NDArray[Any]]
 
 HDF5_SIGNATURE = b"\x89HDF\r\n\x1a\n"  # in a v7.3 file behind a header of 512 bytes
 VIEW_NAMES = re.compile(r"(x|views?|data|fea)_?(\d*)", re.IGNORECASE)
+SPARSE_MEMBERS = ("data", "ir", "jc")  # of the group of a sparse matrix in a v7.3 file
+SPARSE_PARTS = ("data", "indices", "indptr", "shape")
+OK, DATA_ERROR, OTHER_ERROR, CRASH = range(4)  # exit codes of the forked process
 LABEL_NAMES = ("gt", "gnd", "truth", "truelabel", "label", "labels", "y")  # y last: it may be anything
 
 
-class MatFile(NamedTuple):
-    """The contents of a `.mat` file."""
-
-    views: list[Matrix]  # (n, D_v), in the numeric type of the file
-    names: list[str]  # of the views: X1, or X{1} for the first cell of X
-    y: NDArray[np.int64] | None  # labels 0, 1, ... (n,) in the order of the file's values
-
-
-def read_mat(path: Path) -> MatFile:
+def read_mat(path: Path) -> dict[str, Matrix]:
     """Read the views and labels of a MATLAB file of any version; v7.3 needs h5py.
 
     The views are the cell array `X`, `data`, `fea` or `view(s)`, or the variables `X1`, `X2`, ... (also
     `view1`, ...). The labels are `Y`, `gt`, `gnd`, `truth`, `truelabel` or `label(s)`, one vector or one cell
     per view. Samples are the rows or the columns, whichever match the labels. Images are flattened.
 
-    Raises:
-        FileNotFoundError: If the file does not exist.
-        ModuleNotFoundError: If the file has version 7.3 and h5py is not installed.
-        DataFileError: If the file is damaged, or its contents are not views of one set of samples.
+    Returns:
+        The views (n, D_v) by name (X1, or X{1} for the first cell of X) in the numeric type of the file, and
+        "labels" (n,), if there are any, as integers 0, 1, ... in the order of the file's values.
     """
-    with file_errors(path, "a .mat file"):
+    with file_errors(path, ".mat data"):
         with path.open("rb") as file:
             head = file.read(512 + len(HDF5_SIGNATURE))
         is_hdf5 = head.startswith(HDF5_SIGNATURE) or head.endswith(HDF5_SIGNATURE)
         h5py = require_module("h5py", "mat73", path) if is_hdf5 else None
-        return _unpack(run_forked(lambda: _pack(_read_variables(path, h5py))))
+        return _join_sparse(run_forked(lambda: _split_sparse(_read_variables(path, h5py))))
 
 
-def _pack(contents: MatFile) -> dict[str, NDArray[Any]]:
-    """Return the contents as dense arrays by name."""
-    arrays: dict[str, Any] = {"names": np.array(contents.names)}
-    if contents.y is not None:
-        arrays["y"] = contents.y
-    for v, view in enumerate(contents.views):
-        if is_sparse(view):
-            sparse: Any = csr_array(view)
-            parts = {"data": sparse.data, "indices": sparse.indices, "indptr": sparse.indptr}
-            arrays |= {f"{v}.{key}": part for key, part in parts.items()} | {f"{v}.shape": sparse.shape}
-        else:
-            arrays[str(v)] = view
-    return arrays
-
-
-def _unpack(arrays: dict[str, NDArray[Any]]) -> MatFile:
-    names: list[str] = arrays["names"].tolist()
-    views: list[Any] = []
-    for v in range(len(names)):
-        if str(v) in arrays:
-            views.append(arrays[str(v)])
-        else:
-            parts = tuple(arrays[f"{v}.{key}"] for key in ("data", "indices", "indptr"))
-            views.append(csr_array(parts, shape=tuple(arrays[f"{v}.shape"].tolist())))
-    return MatFile(views, names, arrays.get("y"))
-
-
-def _read_variables(path: Path, h5py: Any) -> MatFile:
+def _read_variables(path: Path, h5py: Any) -> dict[str, Matrix]:
     if h5py is None:
         view_names, label_name = _choose([name for name, _, _ in whosmat(path, appendmat=False)])
         variables = _load_classic(path, [*view_names, *label_name])
     else:
         with h5py.File(path, "r") as file:
             view_names, label_name = _choose([name for name in file if not name.startswith("#")])
-            variables = _load_hdf5(file, [*view_names, *label_name], h5py)
+            variables = _load_hdf5(file, [*view_names, *label_name])
     y = _labels(variables[label_name[0]], label_name[0]) if label_name else None
     parts = {}
     for name in view_names:
@@ -95,7 +73,13 @@ def _read_variables(path: Path, h5py: Any) -> MatFile:
             parts[where] = _numeric(part, where)
     if not parts:
         raise DataError(f"the cell array {view_names[0]} is empty: store one matrix per view in it.")
-    return MatFile(_orient(parts, _common_length(parts) if y is None else len(y)), list(parts), y)
+    if y is not None:
+        return {**_orient(parts, len(y)), "labels": y}
+    lengths = set.intersection(*({part.shape[0], part.shape[-1]} for part in parts.values()))
+    if len(lengths) != 1:
+        shapes = ", ".join(f"{where} {part.shape}" for where, part in parts.items())
+        raise DataError(f"the number of samples is not clear from the shapes ({shapes}): add labels Y.")
+    return _orient(parts, lengths.pop())
 
 
 def _choose(names: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -130,41 +114,34 @@ def _load_classic(path: Path, names: Sequence[str]) -> dict[str, list[Any]]:
     return {name: list(read[name].ravel(order="F")) if is_cell[name] else [read[name]] for name in names}
 
 
-def _load_hdf5(file: Any, names: Sequence[str], h5py: Any) -> dict[str, list[Any]]:
+def _load_hdf5(file: Any, names: Sequence[str]) -> dict[str, list[Any]]:
     """Read variables of a file of v7.3, where a cell array is an array of references."""
-    nodes = {}
-    for name in names:
-        node = get_member(file, name, h5py)
-        nodes[name] = [node]
-        if isinstance(node, h5py.Dataset) and h5py.check_ref_dtype(node.dtype):
+    from h5py import check_ref_dtype
+
+    cells = {name: [get_member(file, name)] for name in names}
+    for name, (node,) in cells.items():
+        if is_dataset(node) and check_ref_dtype(node.dtype):
             check_size(check_dataset(node))
-            nodes[name] = [file[reference] for reference in node[()].ravel()]
-    check_size(sum(_n_bytes(node, h5py) for cells in nodes.values() for node in cells))
-    return {name: [_read_node(node, name, h5py) for node in cells] for name, cells in nodes.items()}
+            cells[name] = [file[reference] for reference in node[()].ravel()]
+    n_bytes = 0
+    for node in chain.from_iterable(cells.values()):
+        if is_dataset(node):
+            n_bytes += check_dataset(node)
+        else:  # a sparse matrix, of which MATLAB leaves out empty parts
+            n_bytes += sum(check_dataset(get_member(node, key)) for key in SPARSE_MEMBERS if key in node)
+        n_bytes += 8 * int(node.attrs.get("MATLAB_sparse", 0))  # number of rows
+    check_size(n_bytes)
+    return {name: [_read_node(node, name) for node in nodes] for name, nodes in cells.items()}
 
 
-def _sparse_parts(group: Any, h5py: Any) -> dict[str, Any]:
-    """Return the data sets of a sparse matrix; MATLAB leaves out empty ones."""
-    return {key: get_member(group, key, h5py) for key in ("data", "ir", "jc") if key in group}
-
-
-def _n_bytes(node: Any, h5py: Any) -> int:
-    if isinstance(node, h5py.Dataset):
-        return check_dataset(node)
-    parts = sum(check_dataset(part) for part in _sparse_parts(node, h5py).values())
-    return parts + 8 * int(node.attrs.get("MATLAB_sparse", 0))
-
-
-def _read_node(node: Any, name: str, h5py: Any) -> Any:
+def _read_node(node: Any, name: str) -> Any:
     """Read one array; axes are stored in reversed order."""
     if "MATLAB_sparse" in node.attrs:
-        parts = {key: part[()] for key, part in _sparse_parts(node, h5py).items()}
-        data, rows, ends = (parts.get(key, np.empty(0)) for key in ("data", "ir", "jc"))
+        data, rows, ends = (node[key][()] if key in node else np.empty(0) for key in SPARSE_MEMBERS)
         shape = int(node.attrs["MATLAB_sparse"]), len(ends) - 1
         return csc_array((data, rows.astype(np.int64), ends.astype(np.int64)), shape=shape)
-    kind = node.attrs.get("MATLAB_class", b"")
-    is_matrix = isinstance(node, h5py.Dataset) and node.shape is not None and node.dtype.kind in "buif"
-    if not is_matrix or kind in (b"char", b"cell"):
+    is_text_or_cell = node.attrs.get("MATLAB_class", b"") in (b"char", b"cell")
+    if is_text_or_cell or not is_dataset(node) or node.shape is None or node.dtype.kind not in "buif":
         raise DataError(f"the variable {name} is not a numeric matrix: store real numbers.")
     return np.empty((0, 0)) if "MATLAB_empty" in node.attrs else np.atleast_2d(node[()]).T
 
@@ -196,48 +173,107 @@ def _numeric(part: Any, where: str) -> Any:
     return part.astype(part.dtype.newbyteorder("="), copy=False)
 
 
-def _common_length(parts: Mapping[str, Any]) -> int:
-    """Return the one length that all parts have along their first or last axis."""
-    lengths = set.intersection(*({part.shape[0], part.shape[-1]} for part in parts.values()))
-    if len(lengths) != 1:
-        shapes = ", ".join(f"{where} {part.shape}" for where, part in parts.items())
-        raise DataError(f"the number of samples is not clear from the shapes ({shapes}): add labels Y.")
-    return int(lengths.pop())
-
-
-def _orient(parts: Mapping[str, Any], n: int) -> list[Matrix]:
-    """Return all parts as samples x features."""
-    axes = {}
-    for where, part in parts.items():
-        axes[where] = [axis for axis in (0, part.ndim - 1) if part.shape[axis] == n]
-        if not axes[where]:
-            raise DataError(
-                f"the variable {where} has shape {part.shape}, but there are {n} samples: give every view as "
-                "many rows, or as many columns, as there are labels."
-            )
+def _orient(parts: Mapping[str, Any], n: int) -> dict[str, Matrix]:
+    """Return all parts as samples x features; a square matrix follows the other views."""
+    axes = {
+        where: [axis for axis in (0, part.ndim - 1) if part.shape[axis] == n] for where, part in parts.items()
+    }
     sample_axis_is_last = {found[0] > 0 for found in axes.values() if len(found) == 1}
-    return [
-        _rows_first(part, _sample_axis(part, where, axes[where], sample_axis_is_last))
-        for where, part in parts.items()
-    ]
+    views: dict[str, Matrix] = {}
+    for where, part in parts.items():
+        if not axes[where]:
+            problem = f"the variable {where} has shape {part.shape}, but there are {n} samples"
+            raise DataError(f"{problem}: give every view as many rows, or columns, as there are labels.")
+        is_clear = len(axes[where]) == 1 or len(sample_axis_is_last) == 1
+        if not is_clear and (part.ndim > 2 or (part != part.T).sum() > 0):
+            raise DataError(
+                f"the variable {where} has shape {part.shape}, so its samples may be rows or columns, and no "
+                "other view decides: load the array yourself and pass it to `as_views`."
+            )
+        axis = axes[where][-1 if sample_axis_is_last == {True} else 0]
+        if is_sparse(part):
+            views[where] = csr_array(part.T if axis else part)
+        else:
+            views[where] = np.moveaxis(part, axis, 0).reshape(n, -1)
+    return views
 
 
-def _sample_axis(part: Any, where: str, axes: Sequence[int], is_last: set[bool]) -> int:
-    """Return the axis of the samples; a square matrix follows the other views."""
-    if len(axes) == 1:
-        return axes[0]
-    if len(is_last) == 1:
-        return axes[int(True in is_last)]
-    if part.ndim == 2 and (part != part.T).sum() == 0:
-        return 0
-    raise DataError(
-        f"the variable {where} has shape {part.shape}, so its samples may be rows or columns, and no other "
-        "view decides: load the array yourself and pass it to `as_views`."
-    )
+def _split_sparse(views: Mapping[str, Any]) -> Arrays:
+    """Return matrices as dense arrays; a sparse one becomes "name.data", "name.indices" etc."""
+    arrays: Arrays = {}
+    for name, view in views.items():
+        if is_sparse(view):
+            arrays |= {f"{name}.{part}": np.asarray(getattr(view, part)) for part in SPARSE_PARTS}
+        else:
+            arrays[name] = view
+    return arrays
 
 
-def _rows_first(part: Any, axis: int) -> Matrix:
-    if is_sparse(part):
-        return csr_array(part.T if axis else part)
-    rows: NDArray[Any] = np.moveaxis(part, axis, 0)
-    return rows.reshape(len(rows), -1)
+def _join_sparse(arrays: Arrays) -> dict[str, Matrix]:
+    """Return what `_split_sparse` was given."""
+    views: dict[str, Any] = {}
+    for name in dict.fromkeys(key.partition(".")[0] for key in arrays):
+        if name in arrays:
+            views[name] = arrays[name]
+        else:
+            data, indices, indptr, shape = (arrays[f"{name}.{part}"] for part in SPARSE_PARTS)
+            views[name] = csr_array((data, indices, indptr), shape=tuple(shape.tolist()))
+    return views
+
+
+def run_forked(function: Callable[[], Arrays]) -> Arrays:
+    """Call a function in a forked process with limited memory, and return its arrays.
+
+    They come back through a temporary file. A crash raises `DataError`, and an error of the function a
+    `DataError` or another `ValueError` with its text. Processes are forked on Linux alone; on other systems
+    the function is called directly.
+    """
+    if sys.platform != "linux":
+        return function()
+    with tempfile.TemporaryFile() as file:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # about threads: the child needs none
+            child = os.fork()
+        if child == 0:
+            _run_child(function, file)
+        try:
+            code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        except BaseException:  # interrupted
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+            raise
+        file.seek(0)
+        if code == OK:
+            with np.load(file, allow_pickle=False) as arrays:
+                return dict(arrays)
+        if code in (DATA_ERROR, OTHER_ERROR):
+            raise (DataError if code == DATA_ERROR else ValueError)(file.read().decode())
+    raise DataError("its reader crashes or runs out of memory: the file is damaged or malicious.")
+
+
+def _run_child(function: Callable[[], Arrays], file: IO[bytes]) -> NoReturn:
+    """Write the arrays of a function, or the text of its error, and exit; print nothing in a crash."""
+    import resource
+
+    code = CRASH
+    try:
+        faulthandler.disable()
+        with suppress(OSError, ValueError):
+            silence = os.open(os.devnull, os.O_WRONLY)
+            for stream in (1, 2):
+                os.dup2(silence, stream)
+            resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+            data_pages = int(Path("/proc/self/statm").read_text().split()[5])
+            limit = data_pages * os.sysconf("SC_PAGE_SIZE") + memory_limit()
+            resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
+        try:
+            arrays: Any = function()
+        except Exception as error:  # noqa: BLE001 - the parent raises it
+            code = DATA_ERROR if isinstance(error, DataError) else OTHER_ERROR
+            file.write((str(error) or type(error).__name__).encode(errors="replace"))
+        else:
+            np.savez(file, **arrays)
+            code = OK
+        file.flush()
+    finally:
+        os._exit(code)

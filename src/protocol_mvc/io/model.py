@@ -1,52 +1,127 @@
-"""Save a fitted estimator as a model folder, and load it."""
+"""Save a fitted estimator as a model folder, and load it.
 
+The folder has `model.safetensors` (arrays), `config.json` (a `ModelRecord`), `history.csv` (one row per
+epoch), `README.md` (a description) and `manifest.json` (sha256 of the other files). No file can run code, and
+everything read is validated before it is used.
+"""
+
+import csv
+import hashlib
+import io
 import json
+import math
 import os
-from collections.abc import Callable, Iterable
+import stat
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
+from html import escape
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
+import safetensors.numpy
 import torch
 from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
 from protocol_mvc.data.scaling import SCALINGS, Scaler
-from protocol_mvc.io.model_format import (
-    ARRAYS,
-    CONFIG,
-    Arrays,
-    ModelRecord,
-    SavedModel,
-    ViewRecord,
-    from_json,
-    model_errors,
-    read_model,
-    to_json,
-    write_model,
-)
+from protocol_mvc.exceptions import ModelFileError
 from protocol_mvc.nn.seeded import build
 from protocol_mvc.utils.config import make_config
 from protocol_mvc.utils.device import resolve_device
+from protocol_mvc.utils.files import atomic_write_folder
 
-E = TypeVar("E")
+SCHEMA_VERSION = 1  # increase it when earlier versions of the library cannot read the folder any more
+ARRAYS, CONFIG, HISTORY = "model.safetensors", "config.json", "history.csv"
+CARD, MANIFEST = "README.md", "manifest.json"
+FILES = (ARRAYS, CONFIG, HISTORY, CARD, MANIFEST)
+MAX_BYTES = {name: 2**33 if name == ARRAYS else 2**28 for name in FILES}  # of files that are read
 ARRAY_ATTRIBUTES = ("labels_", "cluster_sizes_", "class_prior_", "view_weights_")
 MODULE = "module."  # prefix of the tensors of the network
+COPIED_ATTRIBUTES = ("seed", "data_hash", "environment", "n_features_in")  # with a "_" behind
 JSON_IDS = "json"  # sample ids that are neither numbers nor times
+RESTORE = "save the model again, or restore the folder from a copy"
+
+Arrays: TypeAlias = dict[str, NDArray[Any]]
+History: TypeAlias = list[dict[str, Any]]
+E = TypeVar("E")
+
+
+class _Record(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+
+
+class ViewRecord(_Record):
+    """One view of the training data."""
+
+    name: str
+    n_features: Annotated[int, Field(ge=1)]
+    columns: tuple[str, ...] | None  # column names, if the view was a data frame
+    scaling: str
+
+
+class ModelRecord(_Record):
+    """Contents of `config.json`: everything but the arrays and the history."""
+
+    schema_version: int = SCHEMA_VERSION
+    library_version: str
+    estimator: str  # class name
+    parameters: dict[str, JsonValue]  # constructor parameters except the config
+    config: str | dict[str, JsonValue]  # the constructor parameter: name of a preset, or fields
+    fitted_config: dict[str, JsonValue]  # fields of the config at the time of the fit
+    seed: int
+    data_hash: str
+    environment: dict[str, str]
+    n_features_in: int
+    feature_names_in: tuple[str, ...] | None
+    views: Annotated[tuple[ViewRecord, ...], Field(min_length=1)]
+    label_order: Annotated[tuple[int, ...], Field(min_length=2)]  # output of the network for each label
+    id_dtype: str
+
+
+class SavedModel(NamedTuple):
+    """Contents of a model folder."""
+
+    record: ModelRecord
+    arrays: Arrays
+    history: History
+
+
+@contextmanager
+def model_errors(path: Path, remedy: str = RESTORE) -> Iterator[None]:
+    """Convert every error about the file `path` to a `ModelFileError` of one sentence with a remedy."""
+    try:
+        yield
+    except ModelFileError:
+        raise
+    except Exception as error:
+        reason = str(error) or type(error).__name__
+        if isinstance(error, ValidationError):
+            first = error.errors(include_url=False, include_input=False)[0]
+            reason = f"{'.'.join(map(str, first['loc'])) or 'the text'} is not valid ({first['msg']})"
+        elif isinstance(error, OSError) and error.strerror:
+            reason = error.strerror.partition(";")[0]
+        reason = reason.partition("\n")[0].rstrip(".:")
+        raise ModelFileError(f"{path}: {reason}: {remedy}.") from error
 
 
 def save(model: Any, folder: str | os.PathLike[str]) -> None:
     """Write a fitted estimator to a folder.
 
     Raises:
-        ModelFileError: If the folder cannot be written or contains other files, or a parameter has no JSON
-            form.
+        ModelFileError: If the folder cannot be written or has other files, or a parameter has no JSON form.
     """
     with model_errors(Path(folder), "use plain values as parameters of the estimator"):
         id_dtype, ids = _pack_ids(model.sample_ids_)
         record = _record(model, id_dtype)
-    write_model(folder, record, _arrays(model) | {"sample_ids": ids}, model.history_)
+    arrays = {name: getattr(model, name) for name in ARRAY_ATTRIBUTES} | {"sample_ids": ids}
+    for v, scaler in enumerate(model.scalers_):
+        arrays |= {f"scalers.{v}.shift": scaler.shift, f"scalers.{v}.factor": scaler.factor}
+    for name, tensor in model.module_.state_dict().items():
+        arrays[MODULE + name] = tensor.cpu().numpy()
+    write_model(Path(folder), record, arrays, model.history_)
 
 
 def load(kinds: Iterable[type[E]], folder: str | os.PathLike[str], device: str | torch.device) -> E:
@@ -63,13 +138,13 @@ def load(kinds: Iterable[type[E]], folder: str | os.PathLike[str], device: str |
     Raises:
         ModelFileError: If the folder contains no valid model of one of these classes.
     """
-    place = resolve_device(device)
-    saved = read_model(folder)
-    with model_errors(saved.folder / CONFIG):
+    place, path = resolve_device(device), Path(folder)
+    saved = read_model(path)
+    with model_errors(path / CONFIG):
         model, make_module = _unfitted(kinds, saved.record)
-    with model_errors(saved.folder / ARRAYS):
-        prefix = {name: array for name, array in saved.arrays.items() if name.startswith(MODULE)}
-        state = {name.removeprefix(MODULE): torch.from_numpy(array) for name, array in prefix.items()}
+    with model_errors(path / ARRAYS):
+        tensors = {name: array for name, array in saved.arrays.items() if name.startswith(MODULE)}
+        state = {name.removeprefix(MODULE): torch.from_numpy(array) for name, array in tensors.items()}
         with torch.device("meta"):  # checks names and shapes before the network takes memory
             make_module().load_state_dict(state, assign=True)
         module = build(make_module, torch.Generator())
@@ -92,10 +167,7 @@ def _record(model: Any, id_dtype: str) -> ModelRecord:
         parameters={name: to_json(value) for name, value in params.items()},
         config=config if isinstance(config, str) else to_json(config.model_dump(mode="json")),
         fitted_config=to_json(model._config.model_dump(mode="json")),
-        seed=model.seed_,
-        data_hash=model.data_hash_,
-        environment=model.environment_,
-        n_features_in=model.n_features_in_,
+        **{name: getattr(model, f"{name}_") for name in COPIED_ATTRIBUTES},
         feature_names_in=None if names is None else tuple(map(str, names)),
         views=tuple(
             ViewRecord(name=name, n_features=dim, columns=model._columns.get(name), scaling=scaler.kind)
@@ -104,14 +176,6 @@ def _record(model: Any, id_dtype: str) -> ModelRecord:
         label_order=tuple(model._order.tolist()),
         id_dtype=id_dtype,
     )
-
-
-def _arrays(model: Any) -> Arrays:
-    arrays = {name: getattr(model, name) for name in ARRAY_ATTRIBUTES}
-    for v, scaler in enumerate(model.scalers_):
-        arrays |= {f"scalers.{v}.shift": scaler.shift, f"scalers.{v}.factor": scaler.factor}
-    state = model.module_.state_dict()
-    return arrays | {MODULE + name: tensor.cpu().numpy() for name, tensor in state.items()}
 
 
 def _unfitted(kinds: Iterable[type[Any]], record: ModelRecord) -> tuple[Any, Callable[[], Any]]:
@@ -130,9 +194,21 @@ def _unfitted(kinds: Iterable[type[Any]], record: ModelRecord) -> tuple[Any, Cal
 
 
 def _set_fitted_attributes(model: Any, saved: SavedModel) -> None:
+    """Set what a fit sets, and refuse values that no fit produces."""
     record, arrays = saved.record, saved.arrays
-    for name in ARRAY_ATTRIBUTES:
-        setattr(model, name, arrays[name])
+    k, n = len(record.label_order), len(arrays["labels_"])
+    expected = {"labels_": ("int64", n), "cluster_sizes_": ("int64", k), "class_prior_": ("float32", k)}
+    expected["view_weights_"] = "float32", len(record.views)
+    for v, view in enumerate(record.views):
+        expected |= {f"scalers.{v}.{part}": ("float64", view.n_features) for part in ("shift", "factor")}
+    for name, (dtype, size) in expected.items():
+        array = arrays[name]
+        if (array.dtype.name, array.shape) != (dtype, (size,)):
+            found = f"{array.dtype} of shape {array.shape}"
+            raise ValueError(f"{name} is {found}, not {dtype} of shape ({size},)")
+    vars(model).update({name: arrays[name] for name in ARRAY_ATTRIBUTES})
+    vars(model).update({f"{name}_": getattr(record, name) for name in COPIED_ATTRIBUTES})
+    model.history_ = saved.history
     model.sample_ids_ = _unpack_ids(record.id_dtype, arrays["sample_ids"])
     model.scalers_ = tuple(
         Scaler(view.scaling, arrays[f"scalers.{v}.shift"], arrays[f"scalers.{v}.factor"])
@@ -142,35 +218,12 @@ def _set_fitted_attributes(model: Any, saved: SavedModel) -> None:
     model._dims = tuple(view.n_features for view in record.views)
     model._columns = {view.name: view.columns for view in record.views}
     model._order = np.array(record.label_order)
-    model.n_features_in_ = record.n_features_in
     if record.feature_names_in is not None:
         model.feature_names_in_ = np.array(record.feature_names_in, dtype=object)
-    model.seed_, model.data_hash_ = record.seed, record.data_hash
-    model.history_, model.environment_ = saved.history, dict(record.environment)
-    _check_fitted_attributes(model)
-
-
-def _check_fitted_attributes(model: Any) -> None:
-    """Refuse values that no fit produces."""
-    k, n, n_views = len(model._order), len(model.labels_), len(model._dims)
-    expected = {
-        "labels_": ("int64", (n,)),
-        "cluster_sizes_": ("int64", (k,)),
-        "class_prior_": ("float32", (k,)),
-        "view_weights_": ("float32", (n_views,)),
-        "sample_ids_": (model.sample_ids_.dtype.name, (n,)),
-    }
-    for name, (dtype, shape) in expected.items():
-        array = getattr(model, name)
-        if (array.dtype.name, array.shape) != (dtype, shape):
-            raise ValueError(f"{name} is {array.dtype} of shape {array.shape}, not {dtype} of shape {shape}")
-    for scaler, dim in zip(model.scalers_, model._dims, strict=True):
-        known = scaler.kind in SCALINGS and scaler.shift.dtype == scaler.factor.dtype == np.float64
-        if not known or not scaler.shift.shape == scaler.factor.shape == (dim,):
-            raise ValueError(f"the scaler {scaler.kind!r} is not valid")
-    if sorted(model._order) != list(range(k)) or model.cluster_sizes_.min() < 0:
-        raise ValueError("label_order or cluster_sizes is not valid")
-    if n == 0 or model.labels_.min() < 0 or model.labels_.max() >= k:
+    if len(model.sample_ids_) != n or not {view.scaling for view in record.views} <= set(SCALINGS):
+        raise ValueError("the sample ids or the scalings are not valid")
+    is_order = sorted(record.label_order) == list(range(k)) and model.cluster_sizes_.min() >= 0
+    if not is_order or n == 0 or model.labels_.min() < 0 or model.labels_.max() >= k:
         raise ValueError(f"the labels do not belong to {k} clusters")
 
 
@@ -180,14 +233,11 @@ def _pack_ids(ids: NDArray[Any]) -> tuple[str, NDArray[Any]]:
         return ids.dtype.name, ids.astype(ids.dtype.name)  # in native byte order
     if ids.dtype.kind in "mM":
         return ids.dtype.name, ids.astype(np.int64)
-    return JSON_IDS, np.frombuffer(json.dumps([_id_to_json(x) for x in ids.tolist()]).encode(), np.uint8)
-
-
-def _id_to_json(value: Any) -> Any:
     try:
-        return to_json(value)
+        values = to_json(ids.tolist())
     except TypeError:
-        return str(value)
+        values = [str(value) for value in ids.tolist()]
+    return JSON_IDS, np.frombuffer(json.dumps(values).encode(), np.uint8)
 
 
 def _unpack_ids(id_dtype: str, packed: NDArray[Any]) -> NDArray[Any]:
@@ -199,3 +249,157 @@ def _unpack_ids(id_dtype: str, packed: NDArray[Any]) -> NDArray[Any]:
     if packed.ndim != 1 or packed.dtype != (np.int64 if dtype.kind in "mM" else dtype):
         raise ValueError(f"the sample ids are {packed.dtype}, but {id_dtype} is expected")
     return packed.view(dtype)
+
+
+def write_model(path: Path, record: ModelRecord, arrays: Arrays, history: History) -> None:
+    """Write a model folder, replacing an old model but no other files; equal models give equal bytes."""
+    with model_errors(path, "use text without surrogates as names of views and samples"):
+        contiguous = {name: np.asarray(array, order="C") for name, array in arrays.items()}
+        files = {
+            ARRAYS: safetensors.numpy.save(contiguous),
+            CONFIG: (record.model_dump_json(indent=1) + "\n").encode(),
+            HISTORY: _format_history(history).encode(),
+            CARD: _format_card(record, arrays).encode(),
+        }
+        manifest = {name: hashlib.sha256(content).hexdigest() for name, content in files.items()}
+        files[MANIFEST] = (json.dumps(manifest, indent=1) + "\n").encode()
+    with model_errors(path, "choose a new or an empty folder that can be written"):
+        path = path.resolve()
+        entries = sorted(path.iterdir()) if path.is_dir() else []
+        others = [entry.name for entry in entries if entry.name not in FILES or not entry.is_file()]
+        if entries and (others or not (path / MANIFEST).is_file()):
+            raise FileExistsError(f"it contains {(others or [entries[0].name])[0]!r}, so it is not replaced")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with atomic_write_folder(path, overwrite=True) as new:
+            for name, content in files.items():
+                (new / name).write_bytes(content)
+
+
+def read_model(folder: Path) -> SavedModel:
+    """Read a folder, and refuse files that are missing, altered, too large, links, or of a newer version."""
+    try:
+        return _read_once(folder)
+    except ModelFileError:
+        return _read_once(folder)  # another process may have replaced the folder at this moment
+
+
+def _read_once(folder: Path) -> SavedModel:
+    with model_errors(folder / CONFIG):
+        schema = json.loads(_read_file(folder / CONFIG))["schema_version"]
+        if type(schema) is not int or schema < 1:
+            raise ValueError(f"there is no schema version {schema!r}")
+        if schema > SCHEMA_VERSION:
+            newer = f"a newer version (schema {schema}, this is {SCHEMA_VERSION})"
+            raise ValueError(f"it was written by {newer}, so upgrade protocol-mvc")
+    with model_errors(folder / MANIFEST):
+        manifest = json.loads(_read_file(folder / MANIFEST))
+    contents = {}
+    for name in (CONFIG, ARRAYS, HISTORY, CARD):
+        with model_errors(folder / name):
+            contents[name] = _read_file(folder / name)
+            if hashlib.sha256(contents[name]).hexdigest() != manifest[name]:
+                raise ValueError("its sha256 differs from the manifest")
+    with model_errors(folder / CONFIG):
+        record = ModelRecord.model_validate_json(contents[CONFIG])
+    with model_errors(folder / ARRAYS):
+        arrays = safetensors.numpy.load(contents[ARRAYS])
+    with model_errors(folder / HISTORY):
+        return SavedModel(record, arrays, _parse_history(contents[HISTORY]))
+
+
+def _read_file(path: Path) -> bytes:
+    info = path.lstat()
+    if not stat.S_ISREG(info.st_mode):
+        raise ValueError("it is a link or not a file")
+    if info.st_size > MAX_BYTES[path.name]:
+        raise ValueError(f"it has {info.st_size} bytes, more than {MAX_BYTES[path.name]}")
+    return path.read_bytes()
+
+
+def _format_history(history: History) -> str:
+    """Return the epochs as CSV with all digits; missing values are empty."""
+    text = io.StringIO()
+    columns = dict.fromkeys(name for epoch in history for name in epoch)
+    writer = csv.DictWriter(text, list(columns), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(history)
+    return text.getvalue()
+
+
+def _parse_history(content: bytes) -> History:
+    types: dict[str, Callable[[Any], Any]] = {"stage": str, "epoch": int}
+    rows = csv.DictReader(io.StringIO(content.decode()))
+    return [{name: types.get(name, float)(x) for name, x in row.items() if x != ""} for row in rows]
+
+
+def _format_card(record: ModelRecord, arrays: Arrays) -> str:
+    """Return a description of the model in Markdown."""
+    views = [f"| {_cell(view.name)} | {view.n_features} | {view.scaling} |" for view in record.views]
+    clusters = [f"| {label} | {size} |" for label, size in enumerate(arrays["cluster_sizes_"].tolist())]
+    versions = ", ".join(f"{name} {_cell(value)}" for name, value in record.environment.items())
+    return f"""# {record.estimator} model
+
+It puts samples of {len(views)} views into {len(clusters)} clusters.
+It was fitted to {len(arrays["labels_"])} samples.
+
+```python
+from protocol_mvc import {record.estimator}
+
+model = {record.estimator}.load("path/of/this/folder")
+labels = model.predict(X)
+```
+
+| view | features | scaling |
+|---|---|---|
+{chr(10).join(views)}
+
+| cluster | samples |
+|---|---|
+{chr(10).join(clusters)}
+
+Seed {record.seed}; sha256 of the data {record.data_hash}; {versions}.
+
+Do not edit the files: their sha256 are checked when the model is loaded.
+"""
+
+
+def _cell(text: str) -> str:
+    """Escape an untrusted name for a Markdown table."""
+    return " ".join(escape(text).replace("|", "&#124;").replace("`", "&#96;").split())
+
+
+def to_json(value: Any) -> Any:
+    """Return a parameter as a JSON value.
+
+    Tuples, slices and infinity become objects such as `{"$tuple": [0, 2]}`. Arrays, ranges, indexes and sets
+    become lists, and the keys of dicts become texts. Other objects raise `TypeError`.
+    """
+    value = value.item() if isinstance(value, np.generic) else value
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else {"$float": str(value)}
+    if isinstance(value, slice):
+        return {"$slice": [to_json(part) for part in (value.start, value.stop, value.step)]}
+    if isinstance(value, Mapping):
+        return {str(key): to_json(part) for key, part in value.items()}
+    if isinstance(value, Iterable) and not isinstance(value, bytes):
+        items = [to_json(part) for part in value]
+        return {"$tuple": items} if isinstance(value, tuple) else items
+    raise TypeError(f"{value!r} cannot be stored as JSON")
+
+
+def from_json(value: Any) -> Any:
+    """Return the value that `to_json` encoded."""
+    match value:
+        case list():
+            return [from_json(part) for part in value]
+        case {"$tuple": parts} if len(value) == 1:
+            return tuple(from_json(parts))
+        case {"$slice": parts} if len(value) == 1:
+            return slice(*from_json(parts))
+        case {"$float": text} if len(value) == 1:
+            return float(text)
+        case dict():
+            return {key: from_json(part) for key, part in value.items()}
+    return value

@@ -1,6 +1,5 @@
 """Read multi-view data from files of any supported format."""
 
-from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -9,24 +8,15 @@ from numpy.typing import NDArray
 
 from protocol_mvc.data.views import Views
 from protocol_mvc.exceptions import DataError, DataFileError
-from protocol_mvc.io.anndata import read_anndata
-from protocol_mvc.io.arrays import Contents, assemble, loaded_arrays, map_npy_files, open_npz
-from protocol_mvc.io.hdf5 import open_hdf5
+from protocol_mvc.io.arrays import assemble, loaded_arrays, map_npy_files, open_npz
+from protocol_mvc.io.hdf5 import open_hdf5, read_anndata
 from protocol_mvc.io.limits import file_errors
 from protocol_mvc.io.matlab import read_mat
 from protocol_mvc.io.tables import read_tables
 
 TABLES = "tables"
 TABLE_FILES = (".csv", ".tsv", ".parquet")
-FORMATS = {
-    ".npz": "an .npz archive",
-    ".npy": "an .npy array",
-    ".mat": "a .mat file",
-    ".h5": "an HDF5 file",
-    ".hdf5": "an HDF5 file",
-    ".h5mu": "an .h5mu file",
-    ".h5ad": "an .h5ad file",
-}
+FORMATS = (".npz", ".npy", ".mat", ".h5", ".hdf5", ".h5mu", ".h5ad")
 
 
 class MultiViewDataset(NamedTuple):
@@ -67,37 +57,21 @@ def read_views(
     place = paths[0] if len(paths) == 1 else paths[0].parent
     if id_column is not None and kind != TABLES:
         raise DataFileError(f"File {files[0]} is not a table: leave id_column={id_column!r} out.")
-    with file_errors(place, FORMATS.get(kind, "a table")):
-        contents = _read(kind, files, place, view_columns, id_column, labels)
+    with file_errors(place, "a table" if kind == TABLES else f"{kind} data"):
+        if kind == TABLES:
+            contents = read_tables(_by_view(files, view_columns), id_column, labels)
+        elif kind in (".h5mu", ".h5ad"):
+            contents = read_anndata(place, view_columns, labels)
+        elif kind == ".npy":
+            contents = assemble(map_npy_files(_by_view(files, None)), view_columns, labels)
+        elif kind == ".mat":
+            if labels is not None:
+                raise DataError(f"its labels are found by their usual names: leave {labels!r} out.")
+            contents = assemble(loaded_arrays(read_mat(place)), view_columns, None)
+        else:
+            with (open_npz if kind == ".npz" else open_hdf5)(place) as arrays:
+                contents = assemble(arrays, view_columns, labels)
     return MultiViewDataset(*contents, place)
-
-
-def _read(
-    kind: str,
-    files: Sequence[Path],
-    place: Path,
-    view_names: Sequence[str] | None,
-    id_column: str | None,
-    labels: str | None,
-) -> Contents:
-    if kind == TABLES:
-        return read_tables(_by_view(files, view_names), id_column, labels)
-    if kind == ".npy":
-        return assemble(map_npy_files([*_by_view(files, None).values()]), view_names, labels)
-    if kind in (".h5mu", ".h5ad"):
-        return read_anndata(place, view_names, labels)
-    if kind == ".mat":
-        return _read_matlab(place, view_names, labels)
-    with (open_npz if kind == ".npz" else open_hdf5)(place) as arrays:
-        return assemble(arrays, view_names, labels)
-
-
-def _read_matlab(path: Path, view_names: Sequence[str] | None, labels: str | None) -> Contents:
-    if labels is not None:
-        raise DataError(f"its labels are found by their usual names: leave {labels!r} out.")
-    matrices, names, y = read_mat(path)
-    parts: dict[str, Any] = dict(zip(names, matrices, strict=True)) | ({} if y is None else {"labels": y})
-    return assemble(loaded_arrays(parts), view_names, None)
 
 
 def _list_files(paths: Sequence[Path]) -> list[Path]:
@@ -128,7 +102,7 @@ def _format(files: Sequence[Path]) -> str:
     suffixes = {path.suffix.lower() for path in files}
     if suffixes and suffixes <= set(TABLE_FILES):
         return TABLES
-    if suffixes == {".npy"} or (len(files) == 1 and suffixes <= FORMATS.keys()):
+    if suffixes == {".npy"} or (len(files) == 1 and suffixes <= set(FORMATS)):
         return suffixes.pop()
     known = (*FORMATS, *TABLE_FILES)
     for path in files:
@@ -142,10 +116,11 @@ def _format(files: Sequence[Path]) -> str:
 
 def _by_view(files: Sequence[Path], view_names: Sequence[str] | None) -> dict[str, Path]:
     """Return the file of each view; the stem of its name is the name of the view."""
-    by_name = {path.stem: path for path in files}
-    if len(by_name) < len(files):
-        name = Counter(path.stem for path in files).most_common(1)[0][0]
-        raise DataError(f"two files have the view name {name!r}: rename one.")
+    by_name: dict[str, Path] = {}
+    for path in files:
+        if path.stem in by_name:
+            raise DataError(f"two files have the view name {path.stem!r}: rename one.")
+        by_name[path.stem] = path
     for name in view_names or ():
         if name not in by_name:
             raise DataError(f"there is no view {name!r}, only {', '.join(by_name)}.")

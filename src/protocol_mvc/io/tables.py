@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,23 +17,14 @@ from protocol_mvc.io.arrays import LABEL_NAMES, Contents, to_builtin_dtype
 from protocol_mvc.io.limits import check_ratio, check_size, data_errors, file_errors, require_module
 from protocol_mvc.utils.text import short_repr
 
+Header: TypeAlias = tuple[list[str], str | None]  # names of the columns, and that of an index among them
+
 ID_COLUMNS = ("id", "ids", "sample", "cell", "barcode", "index")  # in any case
 LABEL_COLUMNS = tuple(name for name in LABEL_NAMES if name.lower() != "y")  # y may be a coordinate
 UNNAMED = "Unnamed: 0"  # name that pandas gives to a first column without a name
 SEPARATORS = {".csv": ",", ".tsv": "\t"}
 INTEGER = re.compile(r"0|-?[1-9][0-9]{0,17}")
 BLOCK_CELLS = 2**21  # of a large Parquet file that are read together
-
-
-class _Header(NamedTuple):
-    columns: list[str]
-    index_column: str | None  # column with the index of the data frame that was written
-
-
-class _Table(NamedTuple):
-    features: Any  # data frame
-    ids: list[str] | None
-    labels: list[Any] | None
 
 
 def read_tables(files: Mapping[str, Path], id_column: str | None, labels: str | None) -> Contents:
@@ -44,40 +35,51 @@ def read_tables(files: Mapping[str, Path], id_column: str | None, labels: str | 
         id_column: column that identifies the samples. By default one of `ID_COLUMNS`, or the index of the
             data frame that was written; if there is none, rows are matched by position.
         labels: column of the labels, in any table; by default one of `LABEL_COLUMNS`.
-
-    Raises:
-        DataFileError: If a file cannot be read, or has a column that is not numeric.
-        DataError: If the tables do not match.
     """
-    headers = {}
-    for name, path in files.items():
-        with file_errors(path, "a table"):
-            headers[name] = _read_header(path)
+    pandas = require_module("pandas", "data", next(iter(files.values())))
+    headers = {name: _read_header(path) for name, path in files.items()}
     id_columns = _find_id_columns(headers, id_column)
-    columns = [column for header in headers.values() for column in header.columns]
+    columns = [column for names, _ in headers.values() for column in names]
     if labels is not None and labels not in columns:
         raise DataError(f"no table has the column {labels!r}, only {_list(columns)}.")
-    labels = labels or next(filter(None, (_find(name, columns) for name in LABEL_COLUMNS)), None)
-    tables = {}
+    labels = labels or _find(LABEL_COLUMNS, columns)
+    frames, known = {}, []
     for name, path in files.items():
         with file_errors(path, "a table"):
-            tables[name] = _read_table(path, id_columns.get(name), labels)
-    return _join(tables, next(iter(files.values())))
+            frame = _read_frame(path, [column for column in (id_columns.get(name), labels) if column])
+            if name in id_columns:
+                _set_ids(frame, id_columns[name])
+            if labels in frame.columns:
+                known.append(frame.pop(labels))
+            _check_features(frame)
+            frames[name] = frame
+    if not id_columns and len({len(frame) for frame in frames.values()}) > 1:
+        sizes = ", ".join(f"{name} {len(frame)}" for name, frame in frames.items())
+        raise DataError(f"the tables have no id column and different numbers of rows ({sizes}).")
+    if id_columns and all(INTEGER.fullmatch(x) for frame in frames.values() for x in frame.index):
+        for table in (*frames.values(), *known):
+            table.index = table.index.astype(np.int64)
+    with data_errors():
+        views = as_views(frames)
+    views = replace(views, sample_ids=to_builtin_dtype(views.sample_ids))
+    return Contents(views, _join_labels(pandas.concat(known), views.sample_ids) if known else None)
 
 
-def _read_header(path: Path) -> _Header:
-    if path.suffix.lower() not in SEPARATORS:
-        schema = _open_parquet(path).schema_arrow
-        index = [x for x in (schema.pandas_metadata or {}).get("index_columns", []) if isinstance(x, str)]
-        return _Header(schema.names, index[0] if len(index) == 1 else None)
-    with path.open(newline="", encoding="utf-8-sig") as file:
-        rows = (row for row in csv.reader(file, delimiter=SEPARATORS[path.suffix.lower()]) if row)
-        first, second = next(rows, []), next(rows, [])
-    if not second:
-        raise DataError("it has no rows below its header.")
-    if all(map(is_number, first)) and not all(map(str.isdigit, first)):
-        raise DataError(f"its first line has numbers ({_list(first)}): write the names of the columns there.")
-    return _Header([UNNAMED, *first[1:]], UNNAMED) if first[0] == "" else _Header(first, None)
+def _read_header(path: Path) -> Header:
+    """Return the names of the columns, and which of them has the index of the data frame that was written."""
+    with file_errors(path, "a table"):
+        if path.suffix.lower() not in SEPARATORS:
+            schema = _open_parquet(path).schema_arrow
+            index = [x for x in (schema.pandas_metadata or {}).get("index_columns", []) if isinstance(x, str)]
+            return schema.names, index[0] if len(index) == 1 else None
+        with path.open(newline="", encoding="utf-8-sig") as file:
+            rows = (row for row in csv.reader(file, delimiter=SEPARATORS[path.suffix.lower()]) if row)
+            first, second = next(rows, []), next(rows, [])
+        if not second:
+            raise DataError("it has no rows below its header.")
+        if all(map(is_number, first)) and not all(map(str.isdigit, first)):
+            raise DataError(f"its first line has numbers ({_list(first)}): write names of columns there.")
+        return ([UNNAMED, *first[1:]], UNNAMED) if first[0] == "" else (first, None)
 
 
 def is_number(text: str) -> bool:
@@ -89,153 +91,116 @@ def is_number(text: str) -> bool:
     return True
 
 
-def _find_id_columns(headers: Mapping[str, _Header], id_column: str | None) -> dict[str, str]:
+def _find_id_columns(headers: Mapping[str, Header], id_column: str | None) -> dict[str, str]:
     """Return the id column of each table, or nothing if no table has one."""
     found = {}
     for name, (columns, index) in headers.items():
-        keys = (id_column,) if id_column else ID_COLUMNS
-        column = next(filter(None, (_find(key, columns) for key in keys)), None if id_column else index)
-        if column is not None:
+        if column := _find((id_column,), columns) if id_column else _find(ID_COLUMNS, columns) or index:
             found[name] = column
     lacking = [name for name in headers if name not in found]
     if lacking and (found or id_column):
         wanted = repr(id_column) if id_column else "of ids, which other tables have"
-        raise DataError(
-            f"the table {lacking[0]!r} has no column {wanted}, only {_list(headers[lacking[0]].columns)}: "
-            "give all tables an id column, or none."
-        )
+        problem = f"the table {lacking[0]!r} has no column {wanted}, only {_list(headers[lacking[0]][0])}"
+        raise DataError(f"{problem}: give all tables an id column, or none.")
     return found
 
 
-def _find(name: str, columns: Sequence[str]) -> str | None:
-    """Return the column of that name or, if there is none, of that name in another case."""
-    if name in columns:
-        return name
-    return next((column for column in columns if column.lower() == name.lower()), None)
+def _find(names: Sequence[str], columns: Sequence[str]) -> str | None:
+    """Return the first column with one of these names, if possible in the same case."""
+    for name in names:
+        matches = [column for column in columns if column.lower() == name.lower()]
+        if matches:
+            return name if name in matches else matches[0]
+    return None
 
 
 def _list(columns: Sequence[str]) -> str:
     return ", ".join(columns[:10]) + (", ..." if len(columns) > 10 else "")
 
 
-def _read_table(path: Path, id_column: str | None, labels: str | None) -> _Table:
-    frame = _read_frame(path, [name for name in (id_column, labels) if name])
-    ids = None
-    if id_column:
-        column = frame.pop(id_column)
-        empty = np.flatnonzero(column.isna().to_numpy() | (column == "").to_numpy())
-        if len(empty):
-            raise DataError(f"row {empty[0]} has no id in the column {id_column!r}.")
-        column = column.astype(str)
-        if not column.is_unique:
-            row = int(np.argmax(column.duplicated().to_numpy()))
-            raise DataError(f"row {row} repeats the id {column[row]!r} of the column {id_column!r}.")
-        ids = list(column)
-    known = frame.pop(labels).tolist() if labels in frame.columns else None
+def _set_ids(frame: Any, id_column: str) -> None:
+    """Make the id column the index of a data frame."""
+    ids = frame.pop(id_column)
+    empty = ids.isna() | (ids == "")
+    if empty.any():
+        raise DataError(f"row {empty.argmax()} has no id in the column {id_column!r}.")
+    frame.index = ids.astype(str)  # `set_axis` would copy
+    repeated = frame.index.duplicated()
+    if repeated.any():
+        row = int(np.argmax(repeated))
+        raise DataError(f"row {row} repeats the id {frame.index[row]!r} of the column {id_column!r}.")
+
+
+def _check_features(frame: Any) -> None:
+    from pandas import api, to_numeric
+
     if frame.shape[1] == 0:
         raise DataError("it has no columns beside ids and labels: give it at least one feature.")
-    pandas = require_module("pandas", "data", path)
     for name, column in frame.items():
-        if not pandas.api.types.is_numeric_dtype(column.dtype):
-            odd = pandas.to_numeric(column, errors="coerce").isna() & column.notna()
-            row = int(np.argmax(odd.to_numpy()))
-            raise DataError(
-                f"the column {name!r} has {short_repr(column.iloc[row])} in row {row}, which is not a "
-                "number: leave the column out, or use it as ids or labels."
-            )
-    return _Table(frame, ids, known)
+        if not api.types.is_numeric_dtype(column.dtype):
+            row = (to_numeric(column, errors="coerce").isna() & column.notna()).argmax()
+            value = short_repr(column.iloc[row])
+            problem = f"the column {name!r} has {value} in row {row}, which is not a number"
+            raise DataError(f"{problem}: leave the column out, or use it as ids or labels.")
 
 
 def _read_frame(path: Path, text_columns: Sequence[str]) -> Any:
     """Read a table as a data frame with rows numbered from 0; text columns stay as they are written."""
-    if path.suffix.lower() in SEPARATORS:
-        check_size(path.stat().st_size)
-        pandas = require_module("pandas", "data", path)
-        frame = pandas.read_csv(
-            path,
-            sep=SEPARATORS[path.suffix.lower()],
-            converters=dict.fromkeys(text_columns, str),
-            float_precision="round_trip",
-            low_memory=False,  # one type per column
-        )
-        if not isinstance(frame.index, pandas.RangeIndex):
-            raise DataError("its rows have more cells than its header: give every column a name.")
-        return frame
-    file = _open_parquet(path)
-    n_rows, names = file.metadata.num_rows, file.schema_arrow.names
-    n_bytes = 8 * n_rows * len(names)
-    check_ratio(path.name, n_bytes, path.stat().st_size)
-    numeric = [name for name in names if name not in text_columns]
-    dtype = _common_dtype(file.schema_arrow, numeric)
-    if dtype is not None and is_large((n_rows, len(numeric)), dtype):
-        return _map_parquet(file, path, numeric, dtype)
-    check_size(n_bytes)
-    return file.read().to_pandas(ignore_metadata=True)
+    if path.suffix.lower() not in SEPARATORS:
+        return _read_parquet(path, text_columns)
+    from pandas import RangeIndex, read_csv
 
-
-def _open_parquet(path: Path) -> Any:
-    require_module("pandas", "data", path)
-    parquet = require_module("pyarrow.parquet", "data", path)
-    return parquet.ParquetFile(path, pre_buffer=False, buffer_size=2**16)  # else all data stay in memory
-
-
-def _common_dtype(schema: Any, names: list[str]) -> np.dtype[Any] | None:
-    """Return a float type for all columns, or None if one of them is not numeric."""
-    if not names or len(set(schema.names)) < len(schema.names):
-        return None
-    try:
-        types = [np.dtype(schema.field(name).type.to_pandas_dtype()) for name in names]
-    except (NotImplementedError, TypeError):  # a type that numpy lacks
-        return None
-    if not all(dtype.kind in "buif" for dtype in types):
-        return None
-    common = np.result_type(*types)
-    return common if common.kind == "f" else np.dtype(np.float64)
-
-
-def _map_parquet(file: Any, path: Path, numeric: list[str], dtype: np.dtype[Any]) -> Any:
-    """Read a large file as a data frame whose numeric columns are memory-mapped."""
-    shape = (file.metadata.num_rows, len(numeric))
-    blocks = (
-        batch.to_pandas(ignore_metadata=True)[numeric].to_numpy(dtype)
-        for batch in file.iter_batches(max(1, BLOCK_CELLS // len(numeric)), columns=numeric)
+    check_size(path.stat().st_size)
+    frame = read_csv(
+        path,
+        sep=SEPARATORS[path.suffix.lower()],
+        converters=dict.fromkeys(text_columns, str),
+        float_precision="round_trip",
+        low_memory=False,  # one type per column
     )
-    mapped = to_memmap(path.name, shape, dtype, blocks)
-    frame = require_module("pandas", "data", path).DataFrame(mapped, columns=numeric, copy=False)
-    others = [name for name in file.schema_arrow.names if name not in numeric]
-    check_size(8 * shape[0] * len(others))
-    for name, column in file.read(columns=others).to_pandas(ignore_metadata=True).items():
+    if not isinstance(frame.index, RangeIndex):
+        raise DataError("its rows have more cells than its header: give every column a name.")
+    return frame
+
+
+def _read_parquet(path: Path, text_columns: Sequence[str]) -> Any:
+    """Read a Parquet file as a data frame; numeric columns of a large file are memory-mapped."""
+    from pandas import DataFrame
+
+    file = _open_parquet(path)
+    n_rows, schema = file.metadata.num_rows, file.schema_arrow
+    n_bytes = 8 * n_rows * len(schema.names)
+    check_ratio(path.name, n_bytes, path.stat().st_size)
+    texts = [name for name in schema.names if name in text_columns]
+    numeric = [name for name in schema.names if name not in text_columns]
+    dtype = _common_dtype([schema.field(name).type for name in numeric])
+    if dtype is None or not is_large((n_rows, len(numeric)), dtype):
+        check_size(n_bytes)
+        return file.read().to_pandas(ignore_metadata=True)
+    batches = file.iter_batches(max(1, BLOCK_CELLS // len(numeric)), columns=numeric)
+    blocks = (batch.to_pandas(ignore_metadata=True)[numeric].to_numpy(dtype) for batch in batches)
+    mapped = to_memmap(path.name, (n_rows, len(numeric)), dtype, blocks)
+    frame = DataFrame(mapped, columns=numeric, copy=False)
+    check_size(8 * n_rows * len(texts))
+    for name, column in file.read(columns=texts).to_pandas(ignore_metadata=True).items():
         frame[name] = column
     return frame
 
 
-def _join(tables: Mapping[str, _Table], path: Path) -> Contents:
-    pandas = require_module("pandas", "data", path)
-    for name, ids in _sample_ids(tables).items():
-        tables[name].features.index = pandas.Index(ids)  # `set_axis` would copy
-    with data_errors():
-        views = as_views({name: table.features for name, table in tables.items()})
-    views = replace(views, sample_ids=to_builtin_dtype(views.sample_ids))
-    known = [
-        pandas.Series(table.labels, index=table.features.index, dtype=object)
-        for table in tables.values()
-        if table.labels is not None
-    ]
-    return Contents(views, _join_labels(pandas.concat(known), views.sample_ids) if known else None)
+def _open_parquet(path: Path) -> Any:
+    parquet = require_module("pyarrow.parquet", "data", path)
+    return parquet.ParquetFile(path, pre_buffer=False, buffer_size=2**16)  # else all data stay in memory
 
 
-def _sample_ids(tables: Mapping[str, _Table]) -> dict[str, list[Any]]:
-    """Return the ids of each table, as integers if all of them are integers in plain notation."""
-    sizes = {name: len(table.features) for name, table in tables.items()}
-    if any(table.ids is None for table in tables.values()):
-        if len(set(sizes.values())) > 1:
-            listed = ", ".join(f"{name} {size}" for name, size in sizes.items())
-            raise DataError(f"the tables have no id column and different numbers of rows ({listed}).")
-        return {name: list(range(size)) for name, size in sizes.items()}
-    ids: dict[str, list[Any]] = {name: table.ids or [] for name, table in tables.items()}
-    if all(INTEGER.fullmatch(value) for values in ids.values() for value in values):
-        return {name: [int(value) for value in values] for name, values in ids.items()}
-    return ids
+def _common_dtype(types: Sequence[Any]) -> np.dtype[Any] | None:
+    """Return a float type for all columns, or None if one of them is not numeric."""
+    try:
+        dtypes = [np.dtype(kind.to_pandas_dtype()) for kind in types]
+    except (NotImplementedError, TypeError):  # a type that numpy lacks
+        return None
+    if not dtypes or any(dtype.kind not in "buif" for dtype in dtypes):
+        return None
+    return np.result_type(*dtypes, np.float32 if any(d.kind == "f" for d in dtypes) else np.float64)
 
 
 def _join_labels(known: Any, sample_ids: NDArray[Any]) -> NDArray[Any]:
@@ -246,7 +211,11 @@ def _join_labels(known: Any, sample_ids: NDArray[Any]) -> NDArray[Any]:
         raise DataError(f"the tables have different labels of {n_values.idxmax()!r}.")
     known = known[~known.index.duplicated()].reindex(sample_ids)
     if known.isna().any():
-        row = int(np.argmax(known.isna().to_numpy()))
-        raise DataError(f"the sample {str(sample_ids[row])!r} has no label: give every sample one.")
-    values = known.tolist()
-    return np.array([int(value) for value in values] if all(map(INTEGER.fullmatch, values)) else values)
+        sample = str(sample_ids[known.isna().to_numpy()][0])
+        raise DataError(f"the sample {sample!r} has no label: give every sample one.")
+    return parse_labels(known.tolist())
+
+
+def parse_labels(labels: Sequence[str]) -> NDArray[Any]:
+    """Return labels as an array, of integers if all of them are integers, so that 10 comes after 9."""
+    return np.array([int(x) for x in labels] if all(map(INTEGER.fullmatch, labels)) else labels)

@@ -1,22 +1,26 @@
-"""Write labels as a table, or into a copy of the `.h5mu` or `.h5ad` file that the data came from."""
+"""Write labels as a table or into a copy of an `.h5mu` or `.h5ad` file, and data as plain arrays."""
 
 import csv
 import json
+import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
+from zipfile import ZipFile
 
 import numpy as np
+from numpy.lib import format as npy
 from numpy.typing import ArrayLike, NDArray
 
+from protocol_mvc.data.checks import Matrix, is_sparse, row_slices
 from protocol_mvc.exceptions import DataError
-from protocol_mvc.io.anndata import AnnotatedGroup, Libraries, require_libraries
-from protocol_mvc.io.arrays import to_builtin_dtype
-from protocol_mvc.io.hdf5 import get_member
+from protocol_mvc.io.arrays import IDS, LABEL_NAMES, MASK, SPECIAL_NAMES, to_builtin_dtype
+from protocol_mvc.io.hdf5 import OMICS_PACKAGES, get_member, read_names
 from protocol_mvc.io.limits import check_disk_space, file_errors, require_module
+from protocol_mvc.io.read import MultiViewDataset, read_views
 from protocol_mvc.io.tables import SEPARATORS
-from protocol_mvc.utils.files import atomic_write
+from protocol_mvc.utils.files import atomic_write, atomic_write_folder
 
 ANNOTATED = (".h5mu", ".h5ad")
 KEY = "protocol_mvc"  # of all results in such a file
@@ -54,17 +58,11 @@ def write_labels(
 
 
 def label_columns(sample_ids: ArrayLike, labels: ArrayLike, proba: ArrayLike) -> dict[str, NDArray[Any]]:
-    """Return the columns of a table of labels by name.
-
-    Raises:
-        ValueError: If the lengths differ.
-    """
+    """Return the columns of a table of labels by name, or raise `ValueError` if the lengths differ."""
     ids, labels, proba = to_builtin_dtype(sample_ids), np.asarray(labels), np.asarray(proba)
     if labels.ndim != 1 or proba.ndim != 2 or not len(ids) == len(labels) == len(proba):
-        raise ValueError(
-            f"{len(ids)} ids do not match labels of shape {labels.shape} and probabilities of shape "
-            f"{proba.shape}."
-        )
+        others = f"labels of shape {labels.shape} and probabilities of shape {proba.shape}"
+        raise ValueError(f"{len(ids)} ids do not match {others}.")
     columns = {f"proba_{k}": proba[:, k] for k in range(proba.shape[1])}
     return {"id": ids, "label": labels, "confidence": proba.max(axis=1), **columns}
 
@@ -114,40 +112,34 @@ def write_anndata(
             f"Results cannot be written from {source} to {target}: both must be .h5mu, or both .h5ad."
         )
     columns, features = label_columns(sample_ids, labels, proba), np.asarray(embedding)
-    libraries = require_libraries(source)
+    h5py, anndata_io, pandas = (require_module(name, "omics", source) for name in OMICS_PACKAGES)
     with atomic_write(target, overwrite=overwrite) as temporary:
         n_bytes = features.nbytes + 100 * len(features) + 2**20  # of the results
         check_disk_space(target, source.stat().st_size + n_bytes)
         shutil.copyfile(source, temporary)
-        with file_errors(source, f"an {source.suffix} file"):
-            rows = _match_rows(temporary, columns["id"], len(features), libraries)
+        with file_errors(source, f"{source.suffix} data"), h5py.File(temporary, "r") as file:
+            rows = _match_rows(file, columns["id"], len(features))
         n_clusters = max(len(columns) - 3, int(columns["label"].max(initial=-1)) + 1)
-        results = {
-            KEY: libraries.pandas.Categorical(
-                columns["label"][rows].astype(str), categories=[str(k) for k in range(n_clusters)]
-            ),
-            f"{KEY}_confidence": columns["confidence"][rows],
-        }
-        write = libraries.anndata_io.write_elem
-        with libraries.h5py.File(temporary, "r+") as file:
+        categories = [str(k) for k in range(n_clusters)]
+        clusters = pandas.Categorical(columns["label"][rows].astype(str), categories)
+        results = {KEY: clusters, f"{KEY}_confidence": columns["confidence"][rows]}
+        with h5py.File(temporary, "r+") as file:
             for name, column in results.items():
-                write(file["obs"], name, column)
+                anndata_io.write_elem(file["obs"], name, column)
             order = [name for name in file["obs"].attrs["column-order"] if name not in results]
-            text = libraries.h5py.string_dtype()
-            file["obs"].attrs.create("column-order", [*order, *results], dtype=text)
+            file["obs"].attrs.create("column-order", [*order, *results], dtype=h5py.string_dtype())
             for group, name, value in (("obsm", f"X_{KEY}", features[rows]), ("uns", KEY, _encode(metadata))):
                 if group not in file:
-                    write(file, group, {})
-                write(file[group], name, value)
+                    anndata_io.write_elem(file, group, {})
+                anndata_io.write_elem(file[group], name, value)
     return target
 
 
-def _match_rows(path: Path, ids: NDArray[Any], n: int, libraries: Libraries) -> NDArray[np.intp]:
+def _match_rows(file: Any, ids: NDArray[Any], n: int) -> NDArray[np.intp]:
     """Return the result that belongs to each row of a file."""
-    with libraries.h5py.File(path, "r") as file:
-        index = AnnotatedGroup(file, libraries).obs_names.astype(str)
-        for group in {"obs", "obsm", "uns"} & set(file):
-            get_member(file, group, libraries.h5py)  # results must not be written through links
+    index = read_names(file, "obs").astype(str)
+    for group in {"obs", "obsm", "uns"} & set(file):
+        get_member(file, group)  # results must not be written through links
     if not len(index) == len(ids) == n:
         raise DataError(f"it has {len(index)} samples, but there are {len(ids)} labels and {n} embeddings.")
     ids = ids.astype(str)
@@ -169,3 +161,105 @@ def _encode(value: Any) -> Any:
     if isinstance(value, bool | int | float | str | np.generic) or is_numeric_array:
         return value
     return json.dumps(value, default=str)
+
+
+def convert(
+    source: str | Path | Sequence[str | Path],
+    target: str | Path,
+    *,
+    view_columns: Sequence[str] | None = None,
+    id_column: str | None = None,
+    labels: str | None = None,
+    overwrite: bool = False,
+) -> Path:
+    """Write the views, sample ids, mask and labels of files as arrays.
+
+    Args:
+        source: as `path` of `read_views`.
+        target: an `.npz` or `.h5` file, or a folder for `.npy` files, which are memory-mapped when read.
+            Sparse views are written as dense arrays, a few rows at a time.
+        view_columns: as in `read_views`.
+        id_column: as in `read_views`.
+        labels: as in `read_views`.
+        overwrite: whether an existing file, or a folder of only `.npy` files, may be replaced.
+
+    Raises:
+        ValueError: If the source cannot be read, or the name of a view has another meaning.
+        FileExistsError: If the target exists and `overwrite` is False.
+    """
+    target = Path(target)
+    suffix = target.suffix.lower()
+    if suffix not in (".npz", ".h5", ".hdf5", ""):
+        raise ValueError(f"{target} cannot be written: use .npz, .h5 or .hdf5, or a folder without a suffix.")
+    dataset = read_views(source, view_columns=view_columns, id_column=id_column, labels=labels)
+    contents = _contents(dataset, suffix)
+    if not suffix:
+        if target.is_dir() and any(path.suffix != ".npy" or path.is_dir() for path in target.iterdir()):
+            raise FileExistsError(f"The folder {target} has more than .npy files, so it is not replaced.")
+        with atomic_write_folder(target, overwrite=overwrite) as folder:
+            for name, array in contents.items():
+                with (folder / f"{name}.npy").open("xb") as file:
+                    _write_npy(file, array)
+        return target
+    with atomic_write(target, overwrite=overwrite) as temporary:
+        if suffix == ".npz":
+            with ZipFile(temporary, "x") as archive:  # uncompressed: numbers hardly shrink
+                for name, array in contents.items():
+                    with archive.open(f"{name}.npy", "w", force_zip64=True) as file:
+                        _write_npy(file, array)
+        else:
+            n_bytes = sum(int(np.prod(x.shape)) * x.dtype.itemsize for x in contents.values())
+            check_disk_space(target, n_bytes + 2**20)
+            _write_hdf5(temporary, contents, require_module("h5py", "data", target))
+    return target
+
+
+def _contents(dataset: MultiViewDataset, suffix: str) -> dict[str, Matrix]:
+    """Return all arrays by name; default ids and a mask without gaps are left out.
+
+    The views have the order in which they will be read, which is that of the columns of the mask.
+    """
+    views = dataset.views
+    names = [name if suffix else _file_name(name) for name in views.names]
+    for name in names:
+        if name.rpartition("/")[2] in SPECIAL_NAMES or names.count(name) > 1:
+            raise ValueError(f"A view of {dataset.path} cannot be written as {name!r}: rename it.")
+    order = list(range(len(names))) if suffix == ".npz" else sorted(range(len(names)), key=names.__getitem__)
+    contents = {names[v]: views.arrays[v] for v in order}
+    if not np.array_equal(views.sample_ids, np.arange(len(views))):
+        contents[IDS] = views.sample_ids
+    if not views.is_complete:
+        contents[MASK] = views.mask[:, order]
+    if dataset.y is not None:
+        contents[LABEL_NAMES[0]] = dataset.y
+    return contents
+
+
+def _file_name(name: str) -> str:
+    """Replace characters that file names may not have on some systems."""
+    return re.sub(r"^\.|[^\w .,+{}()\[\]=@-]", "_", name) or "_"
+
+
+def _write_npy(file: IO[bytes], array: Matrix) -> None:
+    header = {"descr": npy.dtype_to_descr(array.dtype), "fortran_order": False, "shape": array.shape}
+    npy.write_array_header_1_0(file, header)
+    for _, block in _blocks(array):
+        file.write(np.ascontiguousarray(block).tobytes())
+
+
+def _write_hdf5(path: Path, contents: Mapping[str, Matrix], h5py: Any) -> None:
+    with h5py.File(path, "x") as file:
+        for name, array in contents.items():
+            if array.dtype.kind == "U":
+                file.create_dataset(name, data=array.astype(object), dtype=h5py.string_dtype())
+                continue
+            node = file.create_dataset(name, shape=array.shape, dtype=array.dtype)
+            for rows, block in _blocks(array):
+                node[rows] = block
+
+
+def _blocks(array: Matrix) -> Iterator[tuple[slice, NDArray[Any]]]:
+    """Yield dense blocks of rows that take little memory."""
+    for rows in row_slices(array) if array.ndim == 2 else [slice(None)]:
+        block: Any = array[rows]
+        yield rows, block.toarray() if is_sparse(block) else block

@@ -30,16 +30,11 @@ def is_config(config: Any, presets: Mapping[str, BaseModel]) -> bool:
 
 
 def resolve_config(config: Any, presets: Mapping[str, C]) -> C:
-    """Return the preset of that name, or the config itself.
-
-    Raises:
-        ValueError: If it is neither.
-    """
+    """Return the preset of that name, or the config itself, or raise `ValueError` if it is neither."""
     if not is_config(config, presets):
         kind = type(presets["default"]).__name__
         raise ValueError(f"config must be a {kind} or one of {sorted(presets)}, got {short_repr(config)}")
-    found: C = presets[config] if isinstance(config, str) else config
-    return found
+    return presets[config] if isinstance(config, str) else config
 
 
 def resolve_auto(value: Any, default: Any) -> Any:
@@ -84,24 +79,18 @@ def update_config(config: C, changes: Mapping[str, Any]) -> C:
 
 
 def make_config(kind: type[C], fields: Mapping[str, Any]) -> C:
-    """Return a config from its fields; nested groups are configs or dicts of fields.
-
-    Raises:
-        ValueError: If a field is unknown or invalid; the message describes the first error.
-    """
+    """Make a config of its fields, groups as configs or dicts; a `ValueError` describes the first error."""
     try:
         return kind(**fields)
     except ValidationError as error:
         first = error.errors()[0]
-        name = ".".join(str(part) for part in first["loc"])
-        if first["type"] == "extra_forbidden" and len(first["loc"]) == 1:
-            raise ValueError(
-                f"{kind.__name__} has no field {name!r}{_suggestion(name, kind.model_fields)}"
-            ) from None
-        culprit = (
-            f"config field {name!r} cannot be {short_repr(first['input'])}" if name else "invalid config"
-        )
-        raise ValueError(f"{culprit}: {first['msg']}") from None
+        name = ".".join(map(str, first["loc"]))
+        reason = f"config field {name!r} cannot be {short_repr(first['input'])}: {first['msg']}"
+        if not name:
+            reason = f"invalid config: {first['msg']}"
+        elif first["type"] == "extra_forbidden" and len(first["loc"]) == 1:
+            reason = f"{kind.__name__} has no field {name!r}{_suggestion(name, kind.model_fields)}"
+        raise ValueError(reason) from None
 
 
 def _suggestion(name: str, known: Mapping[str, Any]) -> str:

@@ -9,11 +9,7 @@ from protocol_mvc.utils.text import sanitize, short_repr
 
 
 def resolve_device(device: str | torch.device) -> torch.device:
-    """Return the torch device; "auto" prefers cuda, then mps, then cpu.
-
-    Raises:
-        ValueError: If this machine has no such device.
-    """
+    """Return the torch device ("auto" prefers cuda, then mps, then cpu), or raise `ValueError` without it."""
     if isinstance(device, str) and device == "auto":
         if torch.cuda.is_available():
             return torch.device("cuda")

@@ -15,9 +15,7 @@ from torch import Tensor, nn
 from torch import distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
-WORLD_SIZE = "WORLD_SIZE"  # environment variables of torchrun
-RESTART_COUNT = "TORCHELASTIC_RESTART_COUNT"
-
+RESTART_COUNT = "TORCHELASTIC_RESTART_COUNT"  # environment variable of torchrun
 T = TypeVar("T")
 
 
@@ -38,7 +36,7 @@ def is_main_process() -> bool:
 
 def is_launched() -> bool:
     """Return whether a launcher such as torchrun started this process as one of several."""
-    return int(os.environ.get(WORLD_SIZE, "1")) > 1
+    return int(os.environ.get("WORLD_SIZE", "1")) > 1
 
 
 def is_restarted() -> bool:
@@ -48,32 +46,28 @@ def is_restarted() -> bool:
 
 @contextmanager
 def process_group(device: str | torch.device) -> Iterator[None]:
-    """Join the process group if torchrun started several processes; nccl for GPUs, gloo for CPUs."""
+    """Join the process group if torchrun started several processes; nccl for GPUs, gloo for CPUs.
+
+    After a restart the store of torchrun still holds the addresses of the processes that died, and new
+    processes would wait for them. The restart count as a prefix separates them. Nodes of a multi-node job may
+    count differently, so those use torch's default.
+    """
     if not is_launched() or world_size() > 1:
         yield
         return
     cuda = torch.device(device).type == "cuda"
     if cuda:
         torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
-    dist.init_process_group("cpu:gloo,cuda:nccl" if cuda else "gloo", **_rendezvous())
+    options: dict[str, Any] = {}
+    if os.environ.get("GROUP_WORLD_SIZE") == "1":
+        store, own_rank, size = next(dist.rendezvous("env://"))  # type: ignore[attr-defined]
+        prefixed = dist.PrefixStore(os.environ.get(RESTART_COUNT, "0"), store)  # type: ignore[attr-defined]
+        options = {"store": prefixed, "rank": own_rank, "world_size": size}
+    dist.init_process_group("cpu:gloo,cuda:nccl" if cuda else "gloo", **options)
     try:
         yield
     finally:
         dist.destroy_process_group()
-
-
-def _rendezvous() -> dict[str, Any]:
-    """Return the arguments of `init_process_group` that let a restarted single-node job find its processes.
-
-    The store of torchrun still holds the addresses of the processes that died, and new processes would wait
-    for them. The restart count as a prefix separates them. Nodes of a multi-node job may count differently,
-    so those use torch's default.
-    """
-    if os.environ.get("GROUP_WORLD_SIZE") != "1":
-        return {}
-    store, own_rank, size = next(dist.rendezvous("env://"))  # type: ignore[attr-defined]
-    prefixed = dist.PrefixStore(os.environ.get(RESTART_COUNT, "0"), store)  # type: ignore[attr-defined]
-    return {"store": prefixed, "rank": own_rank, "world_size": size}
 
 
 def local_shard(rows: Tensor) -> Tensor:
@@ -108,11 +102,7 @@ def shard_weight(counts: Tensor) -> Tensor:
 
 
 def require_equal(what: str, value: T) -> T:
-    """Return `value`, which must have the same repr in all processes.
-
-    Raises:
-        ValueError: In every process, if the values differ; `what` names them in the message.
-    """
+    """Return `value`, or raise `ValueError` in every process if its repr is not the same in all of them."""
     if world_size() == 1:
         return value
     digest = int.from_bytes(hashlib.sha256(repr(value).encode()).digest()[:7])
@@ -140,14 +130,15 @@ def all_gather(x: Tensor) -> Tensor:
         return x
     if x.dtype == torch.bool:  # gloo cannot gather bool
         return all_gather(x.to(torch.uint8)).bool()
-    gathered: Tensor = _Gather.apply(x)  # type: ignore[no-untyped-call]
-    return gathered
+    return _Gather.apply(x)  # type: ignore[no-untyped-call, no-any-return]
 
 
 class _Gather(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
-        sizes = _sizes(len(x), x.device)
+        counts = [torch.zeros(1, dtype=torch.int64, device=x.device) for _ in range(world_size())]
+        dist.all_gather(counts, torch.tensor([len(x)], device=x.device))
+        sizes = [int(count) for count in counts]
         ctx.begin, ctx.size = sum(sizes[: rank()]), len(x)
         padded = nn.functional.pad(x, (0, 0) * (x.ndim - 1) + (0, max(sizes) - len(x))).contiguous()
         parts = [torch.empty_like(padded) for _ in sizes]
@@ -159,24 +150,17 @@ class _Gather(torch.autograd.Function):
         return all_reduce_sum(grads[0].contiguous())[ctx.begin : ctx.begin + ctx.size]
 
 
-def _sizes(size: int, device: torch.device) -> list[int]:
-    sizes = [torch.zeros(1, dtype=torch.int64, device=device) for _ in range(world_size())]
-    dist.all_gather(sizes, torch.tensor([size], device=device))
-    return [int(x) for x in sizes]
-
-
 def data_parallel_step(module: nn.Module, step: Callable[..., Any]) -> Callable[..., Any]:
     """Return `step` wrapped so that its backward pass averages the gradients over all processes."""
     if world_size() == 1:
         return step
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", ".*broadcast_buffers", FutureWarning)
-        wrapped: Callable[..., Any] = DistributedDataParallel(
+        return DistributedDataParallel(
             _Step(module, step),
             find_unused_parameters=True,  # a stage trains a part of the network
             broadcast_buffers=False,
         )
-    return wrapped
 
 
 class _Step(nn.Module):

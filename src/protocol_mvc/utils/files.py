@@ -41,22 +41,27 @@ def atomic_write(target: Path, *, overwrite: bool = False) -> Iterator[Path]:
 def atomic_write_folder(target: Path, *, overwrite: bool = False) -> Iterator[Path]:
     """Yield a new, empty folder; what the caller puts into it then replaces the folder `target`.
 
-    Everything in an old folder `target` is deleted, so check its contents before overwriting it.
-
-    Raises:
-        FileExistsError: If `target` exists and `overwrite` is False, or `target` is a file.
-        FileNotFoundError: If the folder that contains `target` does not exist.
-        OSError: If the disk is full or the place is not writable; the message names `target`.
+    Everything in an old folder `target` is deleted, so check its contents before overwriting it. Errors are
+    those of `atomic_write`; a file `target` is not replaced.
     """
     if os.path.lexists(target) and not target.is_dir():
         raise FileExistsError(f"{target} is a file: choose another name for the folder.")
     with _temporary_path(target, overwrite) as temporary:
         temporary.mkdir()
         yield temporary
-        for folder, _, names in os.walk(temporary):
-            for path in (*(Path(folder, name) for name in names), Path(folder)):
-                _fsync(path)
-        _swap_folders(temporary, target)
+        for path in (*temporary.rglob("*"), temporary):
+            _fsync(path)
+        if not target.exists():
+            temporary.rename(target)
+            return
+        old = temporary.with_suffix(".old")
+        target.rename(old)
+        try:
+            temporary.rename(target)
+        except BaseException:
+            old.rename(target)
+            raise
+        _remove(old)
 
 
 def is_temporary(name: str) -> bool:
@@ -87,11 +92,10 @@ def _temporary_path(target: Path, overwrite: bool) -> Iterator[Path]:
         yield temporary
         _fsync(target.parent)
     except OSError as error:
-        if error.errno is None or not (
-            error.errno in DISK_FULL or str(error.filename).startswith(str(temporary))
-        ):
+        is_full = error.errno in DISK_FULL
+        if error.errno is None or not (is_full or str(error.filename).startswith(str(temporary))):
             raise
-        remedy = "free some space or write elsewhere" if error.errno in DISK_FULL else "write elsewhere"
+        remedy = "free some space or write elsewhere" if is_full else "write elsewhere"
         text = f"{os.strerror(error.errno)}; nothing was changed, so {remedy}"
         raise OSError(error.errno, text, str(target)) from error
     finally:
@@ -107,21 +111,6 @@ def _fsync(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-def _swap_folders(new: Path, target: Path) -> None:
-    """Rename `new` to `target`, and remove the folder that had this name."""
-    if not os.path.lexists(target):
-        new.rename(target)
-        return
-    old = new.with_suffix(".old")
-    target.rename(old)
-    try:
-        new.rename(target)
-    except BaseException:
-        old.rename(target)
-        raise
-    _remove(old)
 
 
 def _remove(path: Path) -> None:

@@ -1,19 +1,14 @@
 """A progress bar on the terminal."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Protocol
+from typing import TypeAlias
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
-
-class Advance(Protocol):
-    """A function that moves a progress bar."""
-
-    def __call__(self, text: str, steps: int = 1) -> None:
-        """Move by `steps` and show `text`."""
+Advance: TypeAlias = Callable[..., None]  # advance(text, steps=1) moves the bar by `steps` and shows `text`
 
 
 @contextmanager

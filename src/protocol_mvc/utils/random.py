@@ -14,13 +14,11 @@ def resolve_seed(random_state: Seed) -> int:
     """Return the integer seed that a `random_state` parameter stands for.
 
     Args:
-        random_state: None for a new random seed, an integer >= 0, or a generator to draw the seed from.
-
-    Raises:
-        ValueError: If it is anything else.
+        random_state: None for a new random seed, an integer >= 0, or a generator to draw the seed from;
+            anything else raises `ValueError`.
     """
     if random_state is None:
-        return int(np.random.default_rng().integers(2**31))
+        random_state = np.random.default_rng()
     if isinstance(random_state, np.random.RandomState):
         return int(random_state.randint(2**31 - 1))
     if isinstance(random_state, np.random.Generator):
