@@ -14,7 +14,7 @@ from sklearn.neighbors import NearestNeighbors, kneighbors_graph
 from protocol_mvc.data import Views, fit_scalers, scaled_rows
 from protocol_mvc.data.scaling import Scaler
 from protocol_mvc.evaluation import metrics
-from protocol_mvc.partition.candidates import kmeans
+from protocol_mvc.partition.graphs import kmeans
 
 Floats = npt.NDArray[np.float32]
 Labels = npt.NDArray[np.int64]

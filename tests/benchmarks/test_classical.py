@@ -13,7 +13,7 @@ from tests.examples import blobs
 
 from protocol_mvc.data import as_views
 from protocol_mvc.evaluation.metrics import clustering_accuracy
-from protocol_mvc.partition.candidates import kmeans
+from protocol_mvc.partition.graphs import kmeans
 
 ARRAYS, LABELS = blobs()
 VIEWS = as_views(ARRAYS)

@@ -9,7 +9,7 @@ from tests.examples import blobs, seeded, source
 from tests.methods.small import made
 
 from protocol_mvc.losses.contrastive import paired_contrast
-from protocol_mvc.partition.candidates import kmeans
+from protocol_mvc.partition.graphs import kmeans
 from protocol_mvc.utils.random import draw_seed
 
 DATA = source(blobs(dims=(5, 4, 3))[0], batch_size=30)

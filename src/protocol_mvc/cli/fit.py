@@ -30,7 +30,7 @@ from protocol_mvc.exceptions import (
 )
 from protocol_mvc.io.lock import lock_folder
 from protocol_mvc.io.write import ANNOTATED
-from protocol_mvc.partition.candidates import kmeans
+from protocol_mvc.partition.graphs import kmeans
 from protocol_mvc.report import charts
 from protocol_mvc.report.facts import collect_facts
 from protocol_mvc.report.page import cluster_rows

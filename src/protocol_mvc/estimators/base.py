@@ -25,7 +25,7 @@ from protocol_mvc.methods.base import (
     require_divisible,
 )
 from protocol_mvc.nn.seeded import build
-from protocol_mvc.partition.candidates import Labels
+from protocol_mvc.partition.graphs import Labels
 from protocol_mvc.partition.consensus import (
     simplified_silhouette,
     tiny_cluster_messages,
@@ -249,10 +249,12 @@ class MultiViewClusterer(TransformerMixin, ClusterMixin, BaseEstimator):
             resolve_seed(self.random_state) if checkpoint is None else checkpoint.seed_or(self.random_state)
         )
         generator = torch.Generator().manual_seed(int(broadcast(torch.tensor(seed))))
-        scalings = fit_scalers(views, resolve_auto(self.scaling, self._method.scaling))
+        scaling = resolve_auto(self.scaling, self._method.scaling)
+        scalings = fit_scalers(views, scaling, getattr(config, "n_components", None))
         size = int(resolve_auto(self.batch_size, self._method.batch_size))
         source = Source(views, scalings, batch_size=size, device=device, shared=True)
-        method = build(lambda: self._method(config, list(views.n_features), self.n_clusters), generator).to(
+        dims = [scaler.n_outputs for scaler in scalings]
+        method = build(lambda: self._method(config, dims, self.n_clusters), generator).to(
             device
         )
         return method, source, generator

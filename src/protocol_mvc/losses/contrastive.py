@@ -76,6 +76,30 @@ def feature_contrast(
     )
 
 
+def neighbor_contrast(
+    h: Tensor, u: Tensor, positive: Tensor, *, temperature: float, logit_adjustment: Tensor | None = None
+) -> Tensor:
+    r"""Return the contrast of a view with the consensus of neighbours.
+
+    The positive of a sample is the consensus of one of its neighbours, so members of one cluster attract each
+    other; the consensuses of the other samples' neighbours are the negatives:
+
+    .. math:: \frac1n \sum_i -\log \frac{\exp(h_i^\top u_{p(i)} / \tau + \eta_i)}
+              {\exp(h_i^\top u_{p(i)} / \tau + \eta_i) + \sum_{j \ne p(i)} \exp(h_i^\top u_j / \tau)}
+
+    Args:
+        h: projections of one view (n, d), rows of unit norm.
+        u: projected consensus of the neighbours (m, d), rows of unit norm.
+        positive: p(i), the row of u that belongs to each row of h (n,).
+        temperature: tau_f.
+        logit_adjustment: eta (n,), added to the logits of the positives (Eq. 20).
+    """
+    logits = h @ (u.T / temperature)
+    if logit_adjustment is not None:
+        logits = logits.scatter_add(1, positive[:, None], logit_adjustment[:, None])
+    return functional.cross_entropy(logits, positive)
+
+
 def class_contrast(p_view: Tensor, p: Tensor, *, temperature: float, own_negatives: bool = False) -> Tensor:
     """Return the contrast between the clusters of a view and those of the consensus or another view (Eq. 28).
 

@@ -23,7 +23,7 @@ from protocol_mvc.methods.base import (
 )
 from protocol_mvc.nn.layers import cluster_means, log_assignment, mlp
 from protocol_mvc.nn.network import MultiViewAutoencoder, ViewOutputs
-from protocol_mvc.partition.candidates import Features, Labels, kmeans
+from protocol_mvc.partition.graphs import Features, Labels, kmeans
 from protocol_mvc.training.stage import Losses, Optimizer, Stage
 from protocol_mvc.utils.config import Config, NonNegativeInt, PositiveFloat, PositiveInt
 from protocol_mvc.utils.random import draw_seed

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from protocol_mvc.nn.fusion import Consensus, SampleAttention
-from protocol_mvc.nn.layers import Autoencoder, CosineClassifier
+from protocol_mvc.nn.layers import Autoencoder, CosineClassifier, mlp
 
 
 class ViewOutputs(NamedTuple):
@@ -23,10 +23,10 @@ class ViewOutputs(NamedTuple):
 
 
 class ConsensusOutputs(NamedTuple):
-    """Outputs of the consensus of all views; those of a sample depend on its batch."""
+    """Outputs of the consensus of all views; with attention, those of a sample depend on its batch."""
 
-    g: Tensor  #: attention G between samples (n, n)
-    s: list[Tensor]  #: structure-aware features S^v (n, latent_dim)
+    g: Tensor  #: attention G between samples (n, n); empty without attention
+    s: list[Tensor]  #: structure-aware features S^v (n, latent_dim); Z^v without attention
     u: Tensor  #: projected consensus U (n, projection_dim), rows of unit norm
     logits: Tensor  #: logits of the clusters (n, k)
 
@@ -157,3 +157,48 @@ class MultiViewNetwork(MultiViewAutoencoder):
         consensus = self.consensus(s, present)
         u = functional.normalize(self.project_consensus(consensus))
         return ConsensusOutputs(g, s, u, self.classifier(consensus if self.classify_latent else u))
+
+
+class MeanConsensusNetwork(nn.Module):
+    """Network of PROTOCOL's default: encoders whose projections H^v have a mean U, and a cosine classifier.
+
+    Args:
+        dims: number of features of each view.
+        n_clusters: outputs of the classifier.
+        hidden_dims: widths of the encoder layers between input and projection.
+        projection_dim: dimension of H^v and U.
+        logit_scale: factor of the classifier's cosines.
+    """
+
+    def __init__(
+        self,
+        dims: list[int],
+        n_clusters: int,
+        *,
+        hidden_dims: Sequence[int],
+        projection_dim: int,
+        logit_scale: float,
+    ) -> None:
+        super().__init__()
+        self.encoders = nn.ModuleList(mlp([dim, *hidden_dims, projection_dim]) for dim in dims)
+        self.classifier = CosineClassifier(projection_dim, n_clusters, logit_scale)
+
+    def encode(self, views: list[Tensor]) -> ViewOutputs:
+        """Return the projections H^v, which are also the codes, and cosine logits (Eq. 9) of each view."""
+        h = [functional.normalize(f(x)) for f, x in zip(self.encoders, views, strict=True)]
+        return ViewOutputs(h, h, list(self.classifier(torch.cat(h)).chunk(len(h))))
+
+    def forward(self, views: list[Tensor]) -> tuple[ViewOutputs, list[Tensor]]:
+        """Return the outputs of each view; there are no reconstructions."""
+        return self.encode(views), []
+
+    def fuse(self, z: list[Tensor], present: Tensor | None = None) -> ConsensusOutputs:
+        """Return the mean U of the projections, scaled to unit norm, and its logits (Eq. 8).
+
+        Args:
+            z: projections of each view (n, projection_dim).
+            present: whether a sample has a view (n, n_views); the mean is over the views that it has.
+        """
+        stacked = torch.stack(z, dim=1)
+        u = functional.normalize((stacked if present is None else stacked * present[:, :, None]).mean(1))
+        return ConsensusOutputs(u.new_empty(0), z, u, self.classifier(u))

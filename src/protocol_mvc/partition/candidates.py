@@ -1,168 +1,138 @@
-"""Candidate partitions of an embedding whose groups may be of very unequal size.
+"""Candidate partitions of several views whose groups may be of very unequal size.
 
-K-means splits large groups and merges small ones. A candidate therefore starts from many small clusters
-("micro-clusters"), which are merged along neighbour graphs or by average linkage until K clusters remain.
+Communities of a neighbour graph at exactly K clusters tend to equal sizes: they split large groups and merge
+small ones. Other candidates therefore start from more communities than clusters and merge those that are hard
+to tell apart, where a small community counts as much as a large one. Candidates come from several spaces: the
+prepared data, the learned features, and discriminant directions of both.
 """
 
-import warnings
 from collections.abc import Iterator, Sequence
 
 import numpy as np
-import numpy.typing as npt
-from scipy.cluster.hierarchy import fcluster, linkage
-from scipy.sparse import coo_array
-from sklearn.cluster import KMeans
-from sklearn.decomposition import PCA
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.neighbors import NearestNeighbors
-from sklearn.preprocessing import normalize
 
-from protocol_mvc.partition.config import CandidateOptions
+from protocol_mvc.partition.config import PartitionOptions
+from protocol_mvc.partition.graphs import (
+    Features,
+    Floats,
+    Labels,
+    ViewSpace,
+    about_communities,
+    communities,
+    edge_weights,
+    merge_groups,
+    one_hot,
+)
 
-Features = npt.NDArray[np.floating]
-Labels = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
-Edges = tuple[Labels, Labels]
-DEFAULT = CandidateOptions()
-
-
-def kmeans(x: Features, n_clusters: int, seed: int, n_init: int = 10) -> Labels:
-    """Return the labels of K-means (n,), without its warning about repeated rows."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        labels: Labels = KMeans(n_clusters, n_init=n_init, random_state=seed).fit_predict(x).astype(np.int64)
-    return labels
+N_NEAREST_GROUPS = 6  # groups with which a group is compared before a merge
 
 
-def partition_candidates(
-    x: Features,
-    n_clusters: int,
-    seed: int,
-    n_views: int = 1,
-    *,
-    dropped_variance: float = 0.0,
-    options: CandidateOptions = DEFAULT,
+def candidate_partitions(
+    data: ViewSpace, learned: Sequence[Features], n_clusters: int, seed: int, options: PartitionOptions
 ) -> Iterator[Labels]:
-    """Yield partitions made from micro-clusters of several sizes.
-
-    The micro-clusters of each run are merged in three ways: along the neighbour graph of all features, along
-    the neighbour graphs of the single views, and by average linkage of their centres.
+    """Yield partitions (n,) into K clusters.
 
     Args:
-        x: features (n, n_views * d), those of the views side by side.
+        data: the prepared data of every view.
+        learned: learned features (n, d) of every view.
         n_clusters: number of clusters K.
-        seed: seed of the micro-clusters.
-        n_views: number of equal blocks of columns in `x`.
-        dropped_variance: fraction of the squared length of the rows that the micro-clusters may ignore.
-        options: sizes and numbers of runs.
+        seed: seed of the communities.
+        options: options of the search.
     """
     o = options
-    rng = np.random.default_rng(seed)
-    sample = np.sort(rng.permutation(len(x))[: o.max_samples])
-    graphs = _neighbor_graphs(x[sample], n_views, o.n_neighbors)
-    x = drop_minor_components(x, dropped_variance) if dropped_variance else x
-    for factor in o.micro_per_cluster * o.n_repeats:
-        n_micro = min(factor * n_clusters, len(x))
-        if n_micro <= n_clusters:
-            yield kmeans(x, n_clusters, int(rng.integers(2**31)))
-            continue
-        micro, centers = micro_clusters(x, n_micro, int(rng.integers(2**31)))
-        if len(centers) <= n_clusters:
-            yield micro
-            continue
-        for edges in graphs:
-            yield _merge_along_edges(micro[sample], edges, len(centers), n_clusters)[micro]
-        yield _merge_by_linkage(centers, n_clusters)[micro]
+    features = ViewSpace(learned, o.n_neighbors)
+    spaces = [data, features]
+    for source, factor in zip((features, data), o.groups_per_cluster, strict=True):
+        n_groups = max(n_clusters + 2, min(round(factor * n_clusters), len(data.joined) // 5))
+        groups = about_communities(source.graph("all", o.n_neighbors_graph), n_groups, seed)
+        directions = [discriminant_directions(x, groups, o.shrinkage) for x in data.views]
+        spaces.append(ViewSpace(directions, o.n_neighbors))
+    for space in spaces:
+        yield from _partitions_of_space(space, n_clusters, seed, o)
 
 
-def micro_clusters(x: Features, n_micro: int, seed: int) -> tuple[Labels, Features]:
-    """Return labels (n,) and centres of at most `n_micro` non-empty clusters; repeated rows give fewer."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        model = KMeans(n_micro, n_init=1, random_state=seed).fit(x)
-    used, labels = np.unique(model.labels_, return_inverse=True)
-    return labels.astype(np.int64), model.cluster_centers_[used]
+def _partitions_of_space(
+    space: ViewSpace, n_clusters: int, seed: int, options: PartitionOptions
+) -> Iterator[Labels]:
+    """Yield the communities of two graphs of a space at K, and those of over-clusterings merged to K."""
+    o = options
+    for graph in (space.graph("all", o.n_neighbors_graph), space.graph("joined", o.n_neighbors)):
+        found = [communities(graph, n_clusters, seed)]
+        for factor in o.over_clustering:
+            groups = about_communities(graph, max(n_clusters + 1, round(factor * n_clusters)), seed)
+            weights = edge_weights(graph, groups)
+            found.append(merge_confused(space, groups, n_clusters))
+            found.append(merge_groups(weights, n_clusters, "smaller")[groups])
+            found.append(merge_groups(weights, n_clusters, "inner")[groups])
+        yield from (labels for labels in found if labels.max() + 1 == n_clusters)
 
 
-def drop_minor_components(x: Features, dropped_variance: float) -> Features:
-    """Rotate the rows and drop the columns that hold at most this fraction of their squared length.
+def discriminant_directions(x: Features, groups: Labels, shrinkage: float) -> Floats:
+    """Return the discriminant coordinates (n, min(m - 1, d)) of m groups, each of which has the same weight.
 
-    Distances and angles hardly change, and K-means is several times faster.
-    """
-    power, axes = np.linalg.eigh((x.T @ x).astype(np.float64))  # ascending
-    first = int(np.searchsorted(np.cumsum(power), dropped_variance * power.sum()))
-    return x @ axes[:, min(first, x.shape[1] - 1) :].astype(x.dtype)
-
-
-def principal_components(
-    views: Sequence[Features], mask: Mask, seed: int, options: CandidateOptions = DEFAULT
-) -> list[Features]:
-    """Return the principal components of each view.
+    The covariance within the groups becomes the identity, up to the shrinkage.
 
     Args:
-        views: data (n, D_v) of each view.
-        mask: which sample has which view (n, V).
-        seed: seed of randomised solvers.
-        options: number of components.
+        x: features (n, d).
+        groups: group of each sample (n,).
+        shrinkage: weight of a multiple of the identity in the covariance within the groups.
+    """
+    x, member = np.asarray(x, np.float64) - np.mean(x, axis=0, dtype=np.float64), one_hot(groups)
+    means = (member.T @ x) / np.maximum(member.sum(axis=0), 1)[:, None]
+    residual, width = x - means[groups], x.shape[1]
+    within = residual.T @ residual / len(x)
+    ridge = (shrinkage * np.trace(within) + 1e-6 * np.square(x).sum() / len(x)) / width + 1e-30
+    values, vectors = np.linalg.eigh((1 - shrinkage) * within + ridge * np.eye(width))
+    whiten = (vectors / np.sqrt(values)) @ vectors.T
+    between = (means - means.mean(axis=0)) @ whiten
+    directions = np.linalg.eigh(between.T @ between)[1][:, ::-1][:, : min(len(means) - 1, width)]
+    projected: Floats = x @ whiten @ directions
+    return projected
+
+
+def merge_confused(space: ViewSpace, groups: Labels, n_clusters: int) -> Labels:
+    """Merge the two groups that the neighbours of their members tell apart least, until K remain.
+
+    The margin of group a against group b is the mean over the members of a of (own - other) / (own + other + 1),
+    with the numbers of neighbours in a and in b. A pair is judged by the mean of its two margins, so a small
+    group counts as much as a large one.
+
+    Args:
+        space: neighbours of the samples in every view.
+        groups: group of each sample (n,).
+        n_clusters: number of clusters K.
 
     Returns:
-        One array (n, n_components) per view; zeros for samples without the view.
+        The merged labels (n,), which have more than K clusters only if no edges connect them.
     """
-    o = options
-    found = []
-    for x, present in zip(views, mask.T, strict=True):
-        size = min(o.n_components, present.sum(), x.shape[1])
-        components = np.zeros((len(x), max(size, 1)), dtype=x.dtype)
-        if size:
-            own = x[present]
-            own -= own.mean(0)  # the covariance of data far from zero loses digits
-            narrow = own.shape[1] <= min(len(own), o.max_covariance_features)
-            with np.errstate(invalid="ignore"):  # a constant view has no variance to divide by
-                pca = PCA(size, svd_solver="covariance_eigh" if narrow else "auto", random_state=seed)
-                components[present] = pca.fit_transform(own)
-        found.append(components)
-    return found
+    votes = np.sum(space.votes(groups), axis=0)
+    members = {c: np.flatnonzero(groups == c) for c in range(int(groups.max()) + 1)}
+    edges = np.stack([votes[rows].sum(axis=0) for rows in members.values()])
+    edges = edges + edges.T
+    margins: dict[tuple[int, int], float] = {}
 
+    def margin(a: int, b: int) -> float:
+        own, other = votes[members[a], a], votes[members[a], b]
+        return float(np.mean((own - other) / (own + other + 1)))
 
-def _neighbor_graphs(x: Features, n_views: int, n_neighbors: int) -> list[Edges]:
-    """Return the neighbour graph of all features and, for several views, the union of those of the views."""
-    joint = _neighbor_pairs(x, n_neighbors)
-    if n_views == 1:
-        return [joint]
-    single = [_neighbor_pairs(part, n_neighbors) for part in np.split(x, n_views, axis=1)]
-    rows, neighbors = zip(*single, strict=True)
-    return [joint, (np.concatenate(rows), np.concatenate(neighbors))]
+    def compare(a: int) -> None:
+        rest = np.array([c for c in members if c != a])
+        strength = edges[a, rest] / np.sqrt(np.maximum(edges[rest].sum(axis=1), 1e-9))
+        for b in rest[np.argsort(-strength, kind="stable")[:N_NEAREST_GROUPS]]:
+            pair = (min(a, int(b)), max(a, int(b)))
+            if pair not in margins and edges[pair] > 0:
+                margins[pair] = (margin(*pair) + margin(*pair[::-1])) / 2
 
-
-def _neighbor_pairs(x: Features, n_neighbors: int) -> Edges:
-    """Return each row with its nearest rows by cosine similarity, as two index arrays."""
-    k = min(n_neighbors, len(x) - 1)
-    model = NearestNeighbors(n_neighbors=k, algorithm="brute").fit(
-        normalize(x)
-    )  # faster than metric="cosine"
-    neighbors = model.kneighbors(return_distance=False)
-    return np.repeat(np.arange(len(x)), k), neighbors.ravel()
-
-
-def _merge_along_edges(micro: Labels, edges: Edges, n_micro: int, n_clusters: int) -> Labels:
-    """Merge the pair with the largest (edges between i and j) / sqrt(n_i n_j) until K clusters remain."""
-    pairs = (micro[edges[0]], micro[edges[1]])
-    cross = coo_array((np.ones(len(pairs[0])), pairs), shape=(n_micro, n_micro)).toarray()
-    cross = cross + cross.T
-    np.fill_diagonal(cross, -np.inf)
-    size = np.maximum(np.bincount(micro, minlength=n_micro), 1).astype(float)
-    group = np.arange(n_micro)
-    for _ in range(n_micro - n_clusters):
-        i, j = np.unravel_index(np.argmax(cross / np.sqrt(np.outer(size, size))), cross.shape)
-        cross[i] += cross[j]
-        cross[:, i] = cross[i]
-        cross[[i, j], [i, j]] = cross[j] = cross[:, j] = -np.inf
-        size[i] += size[j]
-        group[group == group[j]] = group[i]
-    return np.unique(group, return_inverse=True)[1].astype(np.int64)
-
-
-def _merge_by_linkage(centers: Features, n_clusters: int) -> Labels:
-    """Merge centres by average linkage with cosine distance."""
-    tree = linkage(centers.astype(np.float64), method="average", metric="cosine")
-    return (fcluster(tree, n_clusters, criterion="maxclust") - 1).astype(np.int64)
+    for c in members:
+        compare(c)
+    while len(members) > n_clusters and margins:
+        a, b = min(margins, key=lambda pair: (margins[pair], pair))
+        votes[:, a] += votes[:, b]
+        edges[a] += edges[b]
+        edges[:, a] += edges[:, b]
+        members[a] = np.concatenate([members[a], members.pop(b)])
+        margins = {pair: value for pair, value in margins.items() if not {a, b} & {*pair}}
+        compare(a)
+    merged = np.zeros(len(groups), dtype=np.int64)
+    for c, rows in enumerate(members.values()):
+        merged[rows] = c
+    return merged

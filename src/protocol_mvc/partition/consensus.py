@@ -1,4 +1,4 @@
-"""Comparison of partitions, and the choice of the one on which most candidates agree."""
+"""Comparison of partitions, and messages about unreliable clusters."""
 
 import warnings
 
@@ -10,45 +10,16 @@ from scipy.spatial.distance import cdist
 from scipy.special import xlogy
 
 from protocol_mvc.exceptions import UnreliableClusterWarning
-from protocol_mvc.partition.candidates import Features, Labels, partition_candidates
-from protocol_mvc.partition.config import CandidateOptions
+from protocol_mvc.partition.graphs import Features, Labels
 
-DEFAULT = CandidateOptions()
-MIN_CLUSTER_SIZE = DEFAULT.min_cluster_size  # smaller clusters are reported as unreliable
+MIN_CLUSTER_SIZE = 5  # smaller clusters are reported as unreliable
 CHUNK = 5000  # rows of one product of indicator matrices
 
 
-def consensus_partition(
-    x: Features, n_clusters: int, seed: int, n_views: int = 1, options: CandidateOptions = DEFAULT
-) -> Labels:
-    """Return the candidate with the largest mean normalised mutual information with the others.
-
-    Args:
-        x: features (n, n_views * d), those of the views side by side.
-        n_clusters: number of clusters.
-        seed: seed of the candidates.
-        n_views: number of equal blocks of columns in `x`.
-        options: options of the candidates.
-    """
-    candidates = list(partition_candidates(x, n_clusters, seed, n_views, options=options))
-    return most_agreed(without_tiny_clusters(candidates, n_clusters, options.min_cluster_size))
-
-
-def without_tiny_clusters(partitions: list[Labels], n_clusters: int, min_size: int) -> list[Labels]:
-    """Return the partitions whose clusters all have at least `min_size` samples; all, if there is none."""
-    large = [labels for labels in partitions if np.bincount(labels, minlength=n_clusters).min() >= min_size]
-    return large or partitions
-
-
-def most_agreed(partitions: list[Labels], eligible: npt.NDArray[np.bool_] | None = None) -> Labels:
-    """Return the partition with the largest mean NMI with all others; the first of several.
-
-    Args:
-        partitions: labels (n,) each.
-        eligible: which partitions may be returned; all of them are compared with.
-    """
-    score = pairwise_nmi(partitions).sum(1)
-    return partitions[int(np.argmax(score if eligible is None else np.where(eligible, score, -np.inf)))]
+def contingency(a: Labels, b: Labels, n_clusters: int) -> npt.NDArray[np.int64]:
+    """Return how many samples are in cluster i of a and cluster j of b (K, K)."""
+    counts = np.bincount(a * n_clusters + b, minlength=n_clusters**2)
+    return counts.reshape(n_clusters, n_clusters)
 
 
 def pairwise_nmi(partitions: list[Labels]) -> Features:
@@ -69,8 +40,7 @@ def pairwise_nmi(partitions: list[Labels]) -> Features:
 
 def relabel_to_match(labels: Labels, reference: Labels, n_clusters: int) -> Labels:
     """Permute the labels so that most samples agree with the reference."""
-    overlap = np.bincount(labels * n_clusters + reference, minlength=n_clusters**2)
-    _, new = linear_sum_assignment(overlap.reshape(n_clusters, n_clusters), maximize=True)
+    _, new = linear_sum_assignment(contingency(labels, reference, n_clusters), maximize=True)
     return new[labels].astype(np.int64)
 
 

@@ -1,14 +1,14 @@
 """Config of PROTOCOL in nested groups, and its two compositions `DEFAULT` and `PAPER`.
 
-The compositions differ at four seams: the schedule, the treatment of paired views, the pseudo-labels with
-their loss, and the read-out of the final labels.
+The compositions differ at four seams: the structure that guides the contrast (neighbours or attention), the
+schedule, the pseudo-labels with their loss, and the read-out of the final labels.
 """
 
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from protocol_mvc.partition.config import MatchingOptions, PartitionOptions
+from protocol_mvc.partition.config import PartitionOptions
 from protocol_mvc.utils.config import (
     Config,
     Fraction,
@@ -24,43 +24,46 @@ Mass = Annotated[float, Field(gt=0, le=1)]
 class Network(Config):
     """Sizes of the networks."""
 
-    hidden_dims: tuple[PositiveInt, ...] = (500, 500)  #: encoder layers between input and latent code
-    latent_dim: PositiveInt = 256  #: of Z^v, S^v and U
-    projection_dim: PositiveInt = 128  #: of H^v
-    dim_feedforward: PositiveInt = 256  #: of the attention block
-    attention_dim: PositiveInt | None = 128  #: of queries, keys and values; None: that of all Z^v together
-    dropout: Annotated[float, Field(ge=0, lt=1)] = 0.1  #: of the attention block
+    hidden_dims: tuple[PositiveInt, ...] = (256,)  #: encoder layers before the latent code or projection
+    projection_dim: PositiveInt = 64  #: of H^v and U
     logit_scale: PositiveFloat = 10.0  #: of the cosine classifier
+
+
+class NeighborStructure(Config):
+    """Neighbours guide the contrast: the positive of a sample is the consensus of one of its neighbours.
+
+    The neighbours are those of the prepared data at first, and those of the learned features in later rounds.
+    """
+
+    kind: Literal["neighbors"] = "neighbors"
+    n_neighbors: PositiveInt = 10  #: in every view, and in all views together
+    n_rounds: PositiveInt = 3  #: of the alignment; each starts with new neighbours
+
+
+class AttentionStructure(Config):
+    """Attention between the samples of a batch guides the contrast, as in the paper."""
+
+    kind: Literal["attention"] = "attention"
+    latent_dim: PositiveInt = 512  #: of Z^v, S^v and U before its projection
+    dim_feedforward: PositiveInt = 256  #: of the attention block
+    attention_dim: PositiveInt | None = None  #: of queries, keys and values; None: that of all Z^v together
+    dropout: Annotated[float, Field(ge=0, lt=1)] = 0.1  #: of the attention block
     #: input of the classifier: the projections H^v or, as in the paper, the latent codes Z^v
-    classifier_input: Literal["projection", "latent"] = "projection"
+    classifier_input: Literal["projection", "latent"] = "latent"
 
 
 class Schedule(Config):
     """Lengths and learning rates of the stages."""
 
-    n_epochs_reconstruct: NonNegativeInt = 20
-    n_epochs_align: NonNegativeInt = 12
-    n_epochs_rebalance: NonNegativeInt = 10  #: of each round
-    n_rounds: NonNegativeInt = 2  #: of stage 3; each starts from a new partition
-    min_steps_per_epoch: PositiveInt = 8  #: of stage 1; small data are repeated
-    max_steps_per_epoch: PositiveInt | None = 16  #: of stages 1 and 2
-    max_steps_per_epoch_rebalance: PositiveInt | None = 64  #: of stage 3
-    max_samples: PositiveInt | None = 20_000  #: random subsample of large data, drawn for each stage
+    n_epochs_reconstruct: NonNegativeInt = 0
+    n_epochs_align: NonNegativeInt = 5  #: of each round
+    n_epochs_rebalance: NonNegativeInt = 6
+    min_steps_per_epoch: PositiveInt = 20  #: small data are repeated
+    max_steps_per_epoch: PositiveInt | None = 20
+    max_samples: PositiveInt | None = 10_000  #: random subsample of large data, drawn for each stage
     lr_reconstruct: PositiveFloat = 1e-3
-    lr_align: PositiveFloat = 1e-3
-    lr_rebalance: PositiveFloat = 3e-4
-
-
-class PairedViews(Config):
-    """Treatment of views that show the same items, found by `partition.view_matching`.
-
-    Such views are not aligned: recognising an item in another view is trivial there, and the contrastive loss
-    only pushes the members of a cluster apart.
-    """
-
-    n_epochs_reconstruct: NonNegativeInt = 60  #: instead of both reconstruction and alignment
-    contrast_weight: NonNegativeFloat = 0.1  #: of both contrastive losses in stage 3
-    matching: MatchingOptions = MatchingOptions()
+    lr_align: PositiveFloat = 2e-3  #: decays by a cosine over the rounds
+    lr_rebalance: PositiveFloat = 5e-4
 
 
 class PotOptions(Config):
@@ -87,8 +90,8 @@ class InitializedTransport(PotOptions):
     """
 
     kind: Literal["initialized"] = "initialized"
-    warmup_fraction: Fraction = 0.4  #: of the epochs of a round, in which the partition itself is learned
-    early_stopping: bool = True  #: stop a round when the classifier agrees with the transport of all mass
+    min_mass: Mass = 0.5
+    warmup_fraction: Fraction = 0.4  #: of the epochs, in which the partition itself is learned
     partition: PartitionOptions = PartitionOptions()
 
 
@@ -101,7 +104,7 @@ class Losses(Config):
     pseudo_label_weight: NonNegativeFloat = 1.0  #: of the cross-entropy of Eq. 11
     #: which prediction learns the pseudo-labels: the mixture P_hat (paper), or P and every P^v
     pseudo_label_loss: Literal["per_head", "mixture"] = "per_head"
-    pseudo_label_logit_adjustment: float = 1.0  #: times log class frequency, added to the logits of Eq. 11
+    pseudo_label_logit_adjustment: float = 0.0  #: times log class frequency, added to the logits of Eq. 11
     rebalanced: bool = True  #: Eqs. 20-24; False keeps the contrastive losses of stage 2
     logit_adjustment: float = 1.0  #: times log class frequency, added to positive logits; paper: -1
     class_loss_weight: NonNegativeFloat = 1.0  #: of the class-level loss, Eqs. 21-24
@@ -112,9 +115,12 @@ class Losses(Config):
 class ProtocolConfig(Config):
     """All hyper-parameters of PROTOCOL; the defaults are the preset ``"default"``."""
 
+    n_components: PositiveInt | None = 50  #: principal components of a view; None keeps all features
     network: Network = Network()
+    structure: Annotated[NeighborStructure | AttentionStructure, Field(discriminator="kind")] = (
+        NeighborStructure()
+    )
     schedule: Schedule = Schedule()
-    paired_views: PairedViews | None = PairedViews()  #: None aligns all views, as the paper does
     pseudo_labels: Annotated[BatchTransport | InitializedTransport, Field(discriminator="kind")] = (
         InitializedTransport()
     )
@@ -124,33 +130,33 @@ class ProtocolConfig(Config):
     )
 
     @model_validator(mode="after")
-    def _check_prototypes(self) -> Self:
-        """The means of a partition are projections, so they cannot be prototypes of latent codes."""
-        initialized = isinstance(self.pseudo_labels, InitializedTransport)
-        if initialized and self.network.classifier_input == "latent":
+    def _check_parts(self) -> Self:
+        """Refuse parts that do not fit together."""
+        initialized, attention = self.pseudo_labels.kind == "initialized", self.structure.kind == "attention"
+        if initialized and attention and self.structure.classifier_input == "latent":
             raise ValueError("classifier_input='latent' needs pseudo_labels=BatchTransport()")
+        if self.schedule.n_epochs_reconstruct and not attention:
+            raise ValueError("n_epochs_reconstruct needs structure=AttentionStructure()")
         return self
 
 
 DEFAULT = ProtocolConfig()
 PAPER = ProtocolConfig(
-    network=Network(
-        hidden_dims=(500, 500, 2000), latent_dim=512, attention_dim=None, classifier_input="latent"
-    ),
+    n_components=None,
+    network=Network(hidden_dims=(500, 500, 2000), projection_dim=128),
+    structure=AttentionStructure(),
     schedule=Schedule(
         n_epochs_reconstruct=200,
         n_epochs_align=100,
         n_epochs_rebalance=100,
-        n_rounds=1,
         min_steps_per_epoch=1,
         max_steps_per_epoch=None,
-        max_steps_per_epoch_rebalance=None,
         max_samples=None,
+        lr_align=1e-3,
         lr_rebalance=1e-3,
     ),
-    paired_views=None,
     pseudo_labels=BatchTransport(prior_strength=0.1),
-    losses=Losses(pseudo_label_loss="mixture", pseudo_label_logit_adjustment=0.0),
+    losses=Losses(pseudo_label_loss="mixture"),
     readout="kmeans",
 )
 PRESETS = {"default": DEFAULT, "paper": PAPER}

@@ -1,5 +1,6 @@
 """The losses of stages 2 and 3 for a batch, composed from `protocol_mvc.losses`."""
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import torch
@@ -8,7 +9,12 @@ from torch.nn import functional
 
 from protocol_mvc.data.batches import Batch
 from protocol_mvc.losses.clustering import soft_cross_entropy
-from protocol_mvc.losses.contrastive import class_contrast, class_sensitive_contrast, feature_contrast
+from protocol_mvc.losses.contrastive import (
+    class_contrast,
+    class_sensitive_contrast,
+    feature_contrast,
+    neighbor_contrast,
+)
 from protocol_mvc.methods.base import log_mean, sum_of
 from protocol_mvc.methods.protocol.config import Losses as LossConfig
 from protocol_mvc.nn.network import (
@@ -29,6 +35,7 @@ class Outputs(NamedTuple):
     batch: Batch  # rows and mask of the batch of all processes
     codes: ViewOutputs  # Z^v, H^v and logits of P^v of every view
     fused: ConsensusOutputs  # G, S^v, U and logits of P
+    neighbors: "Outputs | None" = None  # outputs of a neighbour of every sample
 
 
 def gather_outputs(batch: Batch, codes: ViewOutputs) -> tuple[Batch, ViewOutputs]:
@@ -52,11 +59,38 @@ def contrastive_losses(
         t: pseudo-labels; without them the losses are those of stage 2.
     """
     weight = view_weights.detach() * len(out.codes.z)  # their mean is 1
-    views = list(view_consensus_pairs(out.codes, out.fused, out.batch.present))
+    if out.neighbors is not None:
+        feature = _neighbor_loss(c, out, out.neighbors, t)
+        if t is None:  # without labels the clusters mean nothing yet
+            return {"feature": feature}
+        views = _view_predictions(out)
+        return {"feature": feature, "class": sum_of(_class_loss(c, *view, t) for view in views) / len(out.codes.z)}
+    pairs = list(view_consensus_pairs(out.codes, out.fused, out.batch.present))
     return {
-        "feature": sum_of(weight[x.view] * _feature_loss(c, x, t) for x in views),
-        "class": sum_of(weight[x.view] * _class_loss(c, x, t) for x in views),
+        "feature": sum_of(weight[x.view] * _feature_loss(c, x, t) for x in pairs),
+        "class": sum_of(
+            weight[x.view] * _class_loss(c, x.rows, x.logits, x.consensus_logits, t) for x in pairs
+        ),
     }
+
+
+def _view_predictions(out: Outputs) -> Iterator[tuple[Tensor | slice, Tensor, Tensor]]:
+    """Yield the rows that have a view, their logits, and those of the consensus."""
+    for v, rows in present_rows(out.batch.present, len(out.codes.z)):
+        yield rows, out.codes.logits[v][rows], out.fused.logits[rows]
+
+
+def _neighbor_loss(c: LossConfig, out: Outputs, neighbors: Outputs, t: PotLabels | None) -> Tensor:
+    """L_fea with neighbours as positives, in both directions, averaged over the views."""
+    shift = None if t is None else c.logit_adjustment * t.log_frequency[t.hard]
+    own = torch.arange(len(out.fused.u), device=out.fused.u.device)
+    terms = []
+    for a, b in ((out, neighbors), (neighbors, out)):
+        for v, rows in present_rows(a.batch.present, len(a.codes.h)):
+            eta = None if shift is None else shift[rows]
+            h, tau = a.codes.h[v][rows], c.temperature_feature
+            terms.append(neighbor_contrast(h, b.fused.u, own[rows], temperature=tau, logit_adjustment=eta))
+    return sum_of(terms) / len(out.codes.h)
 
 
 def _feature_loss(c: LossConfig, x: ViewConsensusPair, t: PotLabels | None) -> Tensor:
@@ -66,15 +100,17 @@ def _feature_loss(c: LossConfig, x: ViewConsensusPair, t: PotLabels | None) -> T
     return contrast + c.structure_weight * functional.mse_loss(x.s, x.z) if c.structure_weight else contrast
 
 
-def _class_loss(c: LossConfig, x: ViewConsensusPair, t: PotLabels | None) -> Tensor:
+def _class_loss(
+    c: LossConfig, rows: Tensor | slice, logits: Tensor, consensus_logits: Tensor, t: PotLabels | None
+) -> Tensor:
     """L_sem of Eq. 28, or of Eqs. 21-24 with pseudo-labels."""
-    p = x.logits.softmax(1)
+    p = logits.softmax(1)
     if t is None:
-        return class_contrast(p, x.consensus_logits.softmax(1), temperature=c.temperature_class)
+        return class_contrast(p, consensus_logits.softmax(1), temperature=c.temperature_class)
     return c.class_loss_weight * class_sensitive_contrast(
         p,
-        t.hard[x.rows],
-        t.soft[x.rows],
+        t.hard[rows],
+        t.soft[rows],
         t.log_frequency,
         temperature=c.temperature_class,
         positive_sample_weight=c.positive_sample_weight,
@@ -91,7 +127,7 @@ def pseudo_label_loss(c: LossConfig, consensus_weight: float, out: Outputs, t: P
         return soft_cross_entropy(log_mixed(consensus_weight, out), t.soft)
     views = present_rows(out.batch.present, len(codes.z))
     own = [soft_cross_entropy(codes.logits[v][rows].log_softmax(1), t.soft[rows]) for v, rows in views]
-    return sum_of([soft_cross_entropy(out.fused.logits.log_softmax(1), t.soft), *own])
+    return soft_cross_entropy(out.fused.logits.log_softmax(1), t.soft) + sum_of(own) / len(own)
 
 
 def log_mixed(consensus_weight: float, out: Outputs) -> Tensor:

@@ -6,6 +6,7 @@ and transports the whole data set once per epoch.
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,19 +16,19 @@ from torch.nn import functional
 
 from protocol_mvc.data.batches import Source
 from protocol_mvc.exceptions import DivergenceError
-from protocol_mvc.methods.base import infer_all, log_mean
+from protocol_mvc.methods.base import infer_all
 from protocol_mvc.methods.protocol.config import InitializedTransport, PotOptions
 from protocol_mvc.methods.protocol.losses import Outputs, gather_outputs, log_mixed
-from protocol_mvc.partition.candidates import Features, Labels
-from protocol_mvc.partition.codebook import select_partition
-from protocol_mvc.partition.consensus import consensus_partition, same_partition
-from protocol_mvc.training.stage import SKIP, STOP, Signal
+from protocol_mvc.partition.graphs import Features, impute
+from protocol_mvc.partition.selection import find_partition
 from protocol_mvc.transport import PotLabels, Transport, mass_schedule, pot_labels, solve
 from protocol_mvc.utils.distributed import all_reduce_sum, broadcast, local_shard
 from protocol_mvc.utils.random import draw_seed
 
 if TYPE_CHECKING:
     from protocol_mvc.methods.protocol.algorithm import Protocol
+
+MIN_TEMPERATURE, MAX_TEMPERATURE = 0.05, 20.0
 
 
 class PseudoLabels:
@@ -37,24 +38,19 @@ class PseudoLabels:
         """Keep the method, whose network and class prior are used."""
         self.method, self.options = method, method.config.pseudo_labels
 
-    def start(self, source: Source, generator: torch.Generator, number: int = 0) -> Tensor | Signal | None:
-        """Set prior and prototypes before a round; return the labels (n,) to start from, None or `SKIP`."""
+    def start(self, source: Source, generator: torch.Generator) -> Tensor:
+        """Set prior and prototypes before stage 3, and return the labels (n,) to start from."""
         raise NotImplementedError
 
     def on_epoch_start(
-        self, source: Source, generator: torch.Generator, progress: float, start: Tensor | None, number: int
+        self, source: Source, generator: torch.Generator, progress: float, start: Tensor
     ) -> Any:
-        """Return what `labels` needs in this epoch, or `STOP` to end the round."""
+        """Return what `labels` needs in this epoch."""
         raise NotImplementedError
 
     def labels(self, out: Outputs, context: Any) -> PotLabels:
         """Return the pseudo-labels of a batch."""
         raise NotImplementedError
-
-    def mass(self, progress: float, number: int) -> float:
-        """Return lambda: it grows during the first round (Eq. 16) and stays at its maximum afterwards."""
-        o = self.options
-        return mass_schedule(progress, o.min_mass, o.max_mass) if number == 0 else o.max_mass
 
     def transport_labels(self, log_p: Tensor, mass: float) -> PotLabels:
         """Return the labels of a transport of log P_hat (n, K) (Eqs. 13-15)."""
@@ -68,15 +64,16 @@ class PseudoLabels:
 class BatchPseudoLabels(PseudoLabels):
     """One transport per batch with a uniform class prior, as in the paper."""
 
-    def start(self, source: Source, generator: torch.Generator, number: int = 0) -> None:
-        """Set a uniform prior; the prototypes stay as they are."""
+    def start(self, source: Source, generator: torch.Generator) -> Tensor:
+        """Set a uniform prior; the prototypes stay as they are, and all labels are 0."""
         self.method.prior.fill_(1 / self.method.n_clusters)
+        return torch.zeros(len(source), dtype=torch.int64)
 
     def on_epoch_start(
-        self, source: Source, generator: torch.Generator, progress: float, start: Tensor | None, number: int
+        self, source: Source, generator: torch.Generator, progress: float, start: Tensor
     ) -> float:
-        """Return the mass lambda of the transports of this epoch."""
-        return self.mass(progress, number)
+        """Return the mass lambda of the transports of this epoch (Eq. 16)."""
+        return mass_schedule(progress, self.options.min_mass, self.options.max_mass)
 
     def labels(self, out: Outputs, context: float) -> PotLabels:
         """Transport the mixed predictions of the batch."""
@@ -90,25 +87,14 @@ class InitializedPseudoLabels(PseudoLabels):
     options: InitializedTransport
 
     @torch.no_grad()
-    def start(self, source: Source, generator: torch.Generator, number: int = 0) -> Tensor | Signal:
-        """Set prior and prototypes from a new partition of all samples, and return its labels (n,).
-
-        A later round is skipped if the classifier predicts that partition already.
-        """
-        m = self.method
-        h, log_proba = infer_all(m, source)
-        trained = number > 0 or not m.paired  # H is trained by the alignment, or by an earlier round
-        x = (h if trained else m.latent_codes(source)).numpy()
-        predicted = log_proba.argmax(1)
-        seed = draw_seed(generator)
-        if m.paired:
-            candidates = self.options.partition.candidates
-            found = consensus_partition(x, m.n_clusters, seed, m.n_views, candidates)
-        else:
-            found = self._select(source, x, seed, predicted.numpy() if number else None)
-        labels = broadcast(torch.from_numpy(found))
-        if number > 0 and self._is_predicted(labels, predicted):
-            return SKIP
+    def start(self, source: Source, generator: torch.Generator) -> Tensor:
+        """Set prior and prototypes from a partition of all samples, and return its labels (n,)."""
+        m, seed = self.method, draw_seed(generator)
+        h = infer_all(m, source).embedding
+        learned = np.split(h.numpy(), m.n_views, axis=1)
+        found = find_partition(complete_views(source), learned, m.n_clusters, seed, self.options.partition)
+        labels = broadcast(torch.from_numpy(found.labels))
+        m.expected_accuracy.copy_(broadcast(torch.tensor(found.agreement.mean(), dtype=torch.float32)))
         member = functional.one_hot(labels, m.n_clusters).to(h)  # (n, K)
         m.prior.copy_((member.sum(0) + 1) / (member.sum() + m.n_clusters))
         mean = (member.T @ h).unflatten(1, (m.n_views, -1)).mean(1)  # over members and views
@@ -117,51 +103,31 @@ class InitializedPseudoLabels(PseudoLabels):
 
     @torch.no_grad()
     def on_epoch_start(
-        self, source: Source, generator: torch.Generator, progress: float, start: Tensor | None, number: int
-    ) -> PotLabels | Signal:
-        """Return the labels of all samples, or `STOP` if the classifier predicts those of lambda max."""
-        if start is not None and progress < self.options.warmup_fraction:
+        self, source: Source, generator: torch.Generator, progress: float, start: Tensor
+    ) -> PotLabels:
+        """Return the labels of all samples: those of the partition at first, then those of a transport."""
+        o = self.options
+        if progress < o.warmup_fraction:
             return self._one_hot(start)
-        log_p, predicted = self._predict(source, generator)
-        if self.options.early_stopping and progress > 0:
-            full = self.transport_labels(log_p, self.options.max_mass)
-            if self._is_predicted(full.hard, predicted):
-                return STOP
-        return self.transport_labels(log_p, self.mass(progress, number))
+        after = (progress - o.warmup_fraction) / max(1 - o.warmup_fraction, 1e-9)
+        mass = mass_schedule(after, o.min_mass, o.max_mass)
+        return self.transport_labels(self._predict(source, generator), mass)
 
     def labels(self, out: Outputs, context: PotLabels) -> PotLabels:
         """Return the rows of the batch."""
         return context.rows(out.batch.rows)
 
-    def _select(self, source: Source, x: Features, seed: int, predicted: Labels | None) -> Labels:
-        """Return the partition that explains best what views of different items have in common."""
-        m, options = self.method, self.options.partition
-        rows, views = source.sample(options.codebook.max_samples, seed)
-        return select_partition(
-            np.split(x, m.n_views, axis=1),
-            views,
-            source.views.mask,
-            rows,
-            m.n_clusters,
-            seed,
-            use_raw_views=predicted is None or source.is_subsample,
-            current_labels=predicted if source.is_subsample else None,  # learned from other samples
-            options=options,
-        )
-
-    def _predict(self, source: Source, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-        """Return log P_hat (n, K) and the labels (n,) that the classifier gives to single samples."""
+    def _predict(self, source: Source, generator: torch.Generator) -> Tensor:
+        """Return log P_hat (n, K)."""
         m = self.method
         m.eval()
         log_p = m.prior.new_empty(len(source), m.n_clusters)
-        predicted = torch.empty(len(source), dtype=torch.int64)
-        for batch in source.shuffled(generator):  # the attention needs batches as mixed as in training
+        for batch in source.shuffled(generator):  # attention needs batches as mixed as in training
             batch, codes = gather_outputs(batch, m.network.encode(batch.views))
             out = Outputs(batch, codes, m.network.fuse(codes.z, batch.present))
             log_p[batch.rows] = log_mixed(self.options.consensus_weight, out)
-            predicted[batch.rows] = log_mean(codes.logits, batch.present).argmax(1).cpu()
         m.train()
-        return log_p, predicted
+        return log_p
 
     def _one_hot(self, labels: Tensor) -> PotLabels:
         """Return a partition as pseudo-labels; the prior still holds its class frequencies."""
@@ -170,12 +136,26 @@ class InitializedPseudoLabels(PseudoLabels):
         member = functional.one_hot(labels, self.method.n_clusters).to(prior)
         return PotLabels(member, labels, prior.log())
 
-    def _is_predicted(self, labels: Tensor, predicted: Tensor) -> bool:
-        """Return whether the classifier predicts this partition already."""
-        fraction = self.options.partition.max_changed_fraction
-        k = self.method.n_clusters
-        same = same_partition(labels.cpu().numpy(), predicted.cpu().numpy(), k, fraction)
-        return bool(broadcast(torch.tensor(same)))
+
+def complete_views(source: Source) -> list[Features]:
+    """Return the prepared views (n, d_v) of all samples; absent rows are imputed."""
+    views = [view.cpu().numpy() for view in source.take(torch.arange(len(source))).views]
+    return views if source.views.is_complete else impute(views, source.views.mask)
+
+
+def calibrated_temperature(log_proba: Tensor, accuracy: float) -> float:
+    """Return the temperature at which the mean largest probability equals an expected accuracy.
+
+    Args:
+        log_proba: log-probabilities (n, K) at temperature 1.
+        accuracy: expected fraction of correct labels.
+    """
+    low, high = math.log(MIN_TEMPERATURE), math.log(MAX_TEMPERATURE)
+    for _ in range(30):
+        middle = (low + high) / 2
+        confidence = float((log_proba / math.exp(middle)).softmax(1).amax(1).mean())
+        low, high = (middle, high) if confidence > accuracy else (low, middle)
+    return math.exp((low + high) / 2)
 
 
 def transport(log_p: Tensor, mass: float, prior: Tensor, options: PotOptions) -> Transport:

@@ -1,0 +1,105 @@
+"""The choice of a partition among candidates, without labels.
+
+Two criteria are ranked and the ranks are added. The first asks whether the views confirm each other: whether
+the neighbours of a sample in one view are in the same cluster as its neighbours in the other views. The second
+asks how often every single cluster appears among the other candidates; small clusters count as much as large
+ones, so that rare groups are not outvoted.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from scipy.stats import rankdata
+
+from protocol_mvc.partition.candidates import candidate_partitions
+from protocol_mvc.partition.config import PartitionOptions
+from protocol_mvc.partition.consensus import contingency, relabel_to_match
+from protocol_mvc.partition.graphs import Features, Floats, Labels, ViewSpace, kmeans, modularity
+
+DEFAULT = PartitionOptions()
+
+
+class Selection(NamedTuple):
+    """The chosen partition.
+
+    Attributes:
+        labels: cluster of each sample (n,).
+        agreement: fraction of the better half of the candidates that assign a sample to the same cluster (n,).
+    """
+
+    labels: Labels
+    agreement: Floats
+
+
+def find_partition(
+    views: Sequence[Features],
+    learned: Sequence[Features],
+    n_clusters: int,
+    seed: int,
+    options: PartitionOptions = DEFAULT,
+) -> Selection:
+    """Return the best of several partitions of the samples into K clusters.
+
+    Args:
+        views: prepared data (n, d_v) of every view; see `graphs.impute` for samples that lack a view.
+        learned: learned features (n, d) of every view.
+        n_clusters: number of clusters K.
+        seed: seed of the candidates.
+        options: options of the search.
+    """
+    data = ViewSpace(views, options.n_neighbors)
+    found = []
+    if 2 <= n_clusters <= len(data.joined) // options.min_samples_per_cluster:
+        found = list(candidate_partitions(data, learned, n_clusters, seed, options))
+    if not found:
+        found = [kmeans(data.joined, n_clusters, seed)]
+    return select_partition(found, data, n_clusters)
+
+
+def select_partition(candidates: Sequence[Labels], data: ViewSpace, n_clusters: int) -> Selection:
+    """Return the candidate with the largest sum of ranks of `view_agreement` and `cluster_agreement`.
+
+    A single view is judged by the modularity of its neighbour graph instead of `view_agreement`.
+    """
+    if len(data.views) > 1:
+        confirmation = [view_agreement(data, labels) for labels in candidates]
+    else:
+        graph = data.graph("views", data.n_neighbors)
+        confirmation = [modularity(graph, labels) for labels in candidates]
+    score = rankdata(confirmation) + rankdata(cluster_agreement(candidates))
+    order = np.argsort(-score, kind="stable")
+    best = candidates[order[0]]
+    others = [candidates[i] for i in order[1 : 1 + len(candidates) // 2]]
+    same = [relabel_to_match(labels, best, n_clusters) == best for labels in others]
+    return Selection(best, np.mean(same, axis=0) if same else np.ones(len(best)))
+
+
+def view_agreement(data: ViewSpace, labels: Labels) -> float:
+    """Return how well the neighbours in one view and in the other views agree on the cluster of a sample.
+
+    In every view, and in all other views together, a sample gets the cluster with the most votes of its
+    neighbours in relation to the size of the cluster. The result is the mean Jaccard index of both clusterings,
+    weighted by the sizes of the clusters.
+    """
+    votes, sizes = data.votes(labels), np.bincount(labels)
+    total = np.sum(votes, axis=0)
+    jaccard = []
+    for own in votes:
+        table = contingency((own / sizes).argmax(axis=1), ((total - own) / sizes).argmax(axis=1), len(sizes))
+        both = np.diag(table)
+        jaccard.append(both / np.maximum(table.sum(axis=0) + table.sum(axis=1) - both, 1))
+    return float(np.average(np.mean(jaccard, axis=0), weights=sizes))
+
+
+def cluster_agreement(partitions: Sequence[Labels]) -> Floats:
+    """Return for each partition the mean over its clusters of their largest Jaccard index in the others (m,)."""
+    k = 1 + max(int(labels.max()) for labels in partitions)
+    score = np.zeros((len(partitions), len(partitions)))
+    for i, a in enumerate(partitions):
+        for j, b in enumerate(partitions[:i]):
+            common = contingency(a, b, k)
+            union = common.sum(axis=1, keepdims=True) + common.sum(axis=0) - common
+            jaccard = common / np.maximum(union, 1)
+            score[i, j], score[j, i] = jaccard.max(axis=1).mean(), jaccard.max(axis=0).mean()
+    return score.sum(axis=1).round(9)  # so that equal values stay equal in any order of summation
