@@ -13,12 +13,12 @@ from protocol_mvc.data import checks
 from protocol_mvc.data.scaling import (
     SCALINGS,
     apply_scaler,
-    column_statistics,
-    column_sum,
+    describe_scaling,
     fit_scaler,
     fit_scalers,
     scaled_rows,
 )
+from protocol_mvc.data.statistics import column_statistics, column_sum
 from protocol_mvc.data.views import as_views
 from protocol_mvc.exceptions import ConstantViewWarning
 

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from protocol_mvc.data.scaling import SCALINGS, Scaler
+from protocol_mvc.data.scaling import KINDS, Scaler
 from protocol_mvc.io.model_format import (
     ARRAYS,
     CONFIG,
@@ -32,6 +32,8 @@ from protocol_mvc.utils.device import resolve_device
 
 E = TypeVar("E")
 ARRAY_ATTRIBUTES = ("labels_", "cluster_sizes_", "class_prior_", "view_weights_")
+SCALER_ARRAYS = ("shift", "factor")
+COMPONENT_ARRAYS = ("axes", "offset", "mean", "explained_variance")  # of scalers that have components
 MODULE = "module."  # prefix of the tensors of the network
 JSON_IDS = "json"  # sample ids that are neither numbers nor times
 
@@ -66,8 +68,11 @@ def load(kinds: Iterable[type[E]], folder: str | os.PathLike[str], device: str |
     place = resolve_device(device)
     saved = read_model(folder)
     with model_errors(saved.folder / CONFIG):
-        model, make_module = _unfitted(kinds, saved.record)
+        model, make_method = _unfitted(kinds, saved.record)
     with model_errors(saved.folder / ARRAYS):
+        model.scalers_ = tuple(_scaler(view, v, saved.arrays) for v, view in enumerate(saved.record.views))
+        dims = [scaler.n_outputs for scaler in model.scalers_]
+        make_module = partial(make_method, dims, len(saved.record.label_order))
         prefix = {name: array for name, array in saved.arrays.items() if name.startswith(MODULE)}
         state = {name.removeprefix(MODULE): torch.from_numpy(array) for name, array in prefix.items()}
         with torch.device("meta"):  # checks names and shapes before the network takes memory
@@ -109,13 +114,15 @@ def _record(model: Any, id_dtype: str) -> ModelRecord:
 def _arrays(model: Any) -> Arrays:
     arrays = {name: getattr(model, name) for name in ARRAY_ATTRIBUTES}
     for v, scaler in enumerate(model.scalers_):
-        arrays |= {f"scalers.{v}.shift": scaler.shift, f"scalers.{v}.factor": scaler.factor}
+        parts = scaler._asdict()
+        names = SCALER_ARRAYS if scaler.axes is None else SCALER_ARRAYS + COMPONENT_ARRAYS
+        arrays |= {f"scalers.{v}.{name}": np.asarray(parts[name]) for name in names}
     state = model.module_.state_dict()
     return arrays | {MODULE + name: tensor.cpu().numpy() for name, tensor in state.items()}
 
 
-def _unfitted(kinds: Iterable[type[Any]], record: ModelRecord) -> tuple[Any, Callable[[], Any]]:
-    """Return the estimator with its parameters, and a function that makes its network."""
+def _unfitted(kinds: Iterable[type[Any]], record: ModelRecord) -> tuple[Any, Callable[..., Any]]:
+    """Return the estimator with its parameters, and a function of widths and K that makes its network."""
     known = {kind.__name__: kind for kind in kinds}
     name = record.estimator
     if name not in known:
@@ -125,8 +132,28 @@ def _unfitted(kinds: Iterable[type[Any]], record: ModelRecord) -> tuple[Any, Cal
     config = record.config if isinstance(record.config, str) else config_of(from_json(record.config))
     model = kind(**from_json(record.parameters), config=config)
     model._config = config_of(from_json(record.fitted_config))
-    dims = [view.n_features for view in record.views]
-    return model, partial(kind._method, model._config, dims, len(record.label_order))
+    return model, partial(kind._method, model._config)
+
+
+def _scaler(view: ViewRecord, v: int, arrays: Arrays) -> Scaler:
+    """Return the scaler of view `v`.
+
+    Raises:
+        ValueError: If no fit produces such a scaler.
+    """
+    has_axes = f"scalers.{v}.axes" in arrays
+    names = SCALER_ARRAYS + COMPONENT_ARRAYS if has_axes else SCALER_ARRAYS
+    parts = {name: arrays[f"scalers.{v}.{name}"] for name in names}
+    width, d = view.n_features, parts["axes"].shape[-1] if has_axes and parts["axes"].ndim else 0
+    shapes = {"axes": (width, d), "offset": (d,), "explained_variance": ()}
+    for name, array in parts.items():
+        shape = shapes.get(name, (width,))
+        if array.dtype != np.float64 or array.shape != shape or not np.isfinite(array).all():
+            raise ValueError(f"{name} of the scaler of view {view.name!r} is not finite float64 of {shape}")
+    if view.scaling not in KINDS or (has_axes and d == 0):
+        raise ValueError(f"the scaler {view.scaling!r} of view {view.name!r} is not valid")
+    share = float(parts.pop("explained_variance", 1.0))
+    return Scaler(view.scaling, **parts, explained_variance=share)
 
 
 def _set_fitted_attributes(model: Any, saved: SavedModel) -> None:
@@ -134,10 +161,6 @@ def _set_fitted_attributes(model: Any, saved: SavedModel) -> None:
     for name in ARRAY_ATTRIBUTES:
         setattr(model, name, arrays[name])
     model.sample_ids_ = _unpack_ids(record.id_dtype, arrays["sample_ids"])
-    model.scalers_ = tuple(
-        Scaler(view.scaling, arrays[f"scalers.{v}.shift"], arrays[f"scalers.{v}.factor"])
-        for v, view in enumerate(record.views)
-    )
     model.view_names_in_ = tuple(view.name for view in record.views)
     model._dims = tuple(view.n_features for view in record.views)
     model._columns = {view.name: view.columns for view in record.views}
@@ -164,10 +187,6 @@ def _check_fitted_attributes(model: Any) -> None:
         array = getattr(model, name)
         if (array.dtype.name, array.shape) != (dtype, shape):
             raise ValueError(f"{name} is {array.dtype} of shape {array.shape}, not {dtype} of shape {shape}")
-    for scaler, dim in zip(model.scalers_, model._dims, strict=True):
-        known = scaler.kind in SCALINGS and scaler.shift.dtype == scaler.factor.dtype == np.float64
-        if not known or not scaler.shift.shape == scaler.factor.shape == (dim,):
-            raise ValueError(f"the scaler {scaler.kind!r} is not valid")
     if sorted(model._order) != list(range(k)) or model.cluster_sizes_.min() < 0:
         raise ValueError("label_order or cluster_sizes is not valid")
     if n == 0 or model.labels_.min() < 0 or model.labels_.max() >= k:
