@@ -31,7 +31,7 @@ def described(views):
 def test_info_prints_a_table_and_an_estimate(tmp_path):
     result = run("info", save(tmp_path / "v.npz"), "-k", 3, *QUICK)
     assert result.exit_code == 0, result.output
-    for part in ("image", "float64", "View 'image': 6 features", "55 samples", "cluster sizes", "0:00:"):
+    for part in ("image", "float64", "View 'image': 5 features", "55 samples", "cluster sizes", "0:00:"):
         assert part in result.stdout
     assert list(tmp_path.iterdir()) == [tmp_path / "v.npz"]
 
@@ -78,8 +78,8 @@ def test_a_view_is_described():
         "n_features": 3,
         "dtype": "float64",
         "sparse": False,
-        "scaling": "standard",
-        "preparation": "View 'x': 3 features, each scaled to mean 0 and variance 1.",
+        "scaling": "range",
+        "preparation": "View 'x': 3 features, scaled to [0, 1] by one factor.",
         "min": 0.0,
         "max": 5.0,
         "zero_share": 0.3333,

@@ -3,13 +3,13 @@
 Sparse data are centred in the products instead of in memory, so that they stay sparse.
 """
 
+from collections.abc import Iterator
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import eigh
 from scipy.sparse.linalg import LinearOperator, svds
-from sklearn.utils import gen_batches
 
 from protocol_mvc.data.checks import is_sparse
 
@@ -145,9 +145,14 @@ def rotate(x: Any, axes: Floats) -> Floats:
         return product
     n = len(x)
     out = np.empty((n, axes.shape[1]))
-    for rows in gen_batches(n, HEIGHT):
+    for rows in row_blocks(n, HEIGHT):
         block = x[rows]
         if len(block) < HEIGHT:
             block = np.vstack([block, np.zeros((HEIGHT - len(block), x.shape[1]))])
         out[rows] = (block @ axes)[: rows.stop - rows.start]
     return out
+
+
+def row_blocks(n: int, height: int) -> Iterator[slice]:
+    """Yield consecutive slices of `n` rows, of `height` rows each except the last."""
+    return (slice(start, min(start + height, n)) for start in range(0, n, height))

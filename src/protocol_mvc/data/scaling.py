@@ -5,7 +5,7 @@ numbers come from present rows only and are stored in its `Scaler`.
 """
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -13,11 +13,10 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
 from sklearn.preprocessing import normalize
-from sklearn.utils import gen_batches
 
 from protocol_mvc.data import checks
 from protocol_mvc.data.checks import drop_cached_pages, is_sparse
-from protocol_mvc.data.components import Components, fit_components, rotate
+from protocol_mvc.data.components import Components, fit_components, rotate, row_blocks
 from protocol_mvc.data.scaling_choice import choose_preparation, choose_scaling, sample_values
 from protocol_mvc.data.statistics import (
     ColumnStatistics,
@@ -248,9 +247,9 @@ def _scaled_sample(scaler: Scaler, views: Views, v: int) -> Any:
     return out
 
 
-def _batches(n: int, width: int) -> Any:
+def _batches(n: int, width: int) -> Iterator[slice]:
     """Yield slices of `n` rows that fit into `CHUNK_BYTES` as float64."""
-    return gen_batches(n, max(1, checks.CHUNK_BYTES // (8 * width)))
+    return row_blocks(n, max(1, checks.CHUNK_BYTES // (8 * width)))
 
 
 def _scale(scaler: Scaler, x: Floats) -> Floats:
