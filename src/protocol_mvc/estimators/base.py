@@ -25,12 +25,12 @@ from protocol_mvc.methods.base import (
     require_divisible,
 )
 from protocol_mvc.nn.seeded import build
-from protocol_mvc.partition.graphs import Labels
 from protocol_mvc.partition.consensus import (
     simplified_silhouette,
     tiny_cluster_messages,
     warn_unreliable,
 )
+from protocol_mvc.partition.graphs import Labels
 from protocol_mvc.training.checkpoint import Checkpoint, fit_identity
 from protocol_mvc.training.loop import train
 from protocol_mvc.training.stage import Callback, EpochRecord

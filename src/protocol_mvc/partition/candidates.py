@@ -2,8 +2,8 @@
 
 Communities of a neighbour graph at exactly K clusters tend to equal sizes: they split large groups and merge
 small ones. Other candidates therefore start from more communities than clusters and merge those that are hard
-to tell apart, where a small community counts as much as a large one. Candidates come from several spaces: the
-prepared data, the learned features, and discriminant directions of both.
+to tell apart, where a small community counts as much as a large one. Candidates come from several spaces:
+the prepared data, the learned features, and discriminant directions of both.
 """
 
 from collections.abc import Iterator, Sequence
@@ -93,9 +93,9 @@ def discriminant_directions(x: Features, groups: Labels, shrinkage: float) -> Fl
 def merge_confused(space: ViewSpace, groups: Labels, n_clusters: int) -> Labels:
     """Merge the two groups that the neighbours of their members tell apart least, until K remain.
 
-    The margin of group a against group b is the mean over the members of a of (own - other) / (own + other + 1),
-    with the numbers of neighbours in a and in b. A pair is judged by the mean of its two margins, so a small
-    group counts as much as a large one.
+    The margin of group a against group b is the mean over the members of a of
+    ``(own - other) / (own + other + 1)``, with the numbers of neighbours in a and in b. A pair is judged by
+    the mean of its two margins, so a small group counts as much as a large one.
 
     Args:
         space: neighbours of the samples in every view.

@@ -72,7 +72,9 @@ class ViewSpace:
         """Return a symmetric graph (n, n): the sum of the graphs of the views, of all views together, or both."""
         tables = self.neighbors if kind == "views" else [self.joined_neighbors]
         tables = [*self.neighbors, self.joined_neighbors] if kind == "all" else tables
-        total = sum((directed_graph(t, n_neighbors) for t in tables[1:]), directed_graph(tables[0], n_neighbors))
+        total = sum(
+            (directed_graph(t, n_neighbors) for t in tables[1:]), directed_graph(tables[0], n_neighbors)
+        )
         return csr_matrix(total + total.T)
 
     def votes(self, labels: Labels) -> list[Floats]:
