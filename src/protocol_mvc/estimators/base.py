@@ -254,9 +254,7 @@ class MultiViewClusterer(TransformerMixin, ClusterMixin, BaseEstimator):
         size = int(resolve_auto(self.batch_size, self._method.batch_size))
         source = Source(views, scalings, batch_size=size, device=device, shared=True)
         dims = [scaler.n_outputs for scaler in scalings]
-        method = build(lambda: self._method(config, dims, self.n_clusters), generator).to(
-            device
-        )
+        method = build(lambda: self._method(config, dims, self.n_clusters), generator).to(device)
         return method, source, generator
 
     def _is_table(self, X: Any) -> bool:

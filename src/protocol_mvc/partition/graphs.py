@@ -69,7 +69,7 @@ class ViewSpace:
         return np.hstack([table[:, :n_neighbors] for table in tables])
 
     def graph(self, kind: Literal["views", "joined", "all"], n_neighbors: int) -> csr_matrix:
-        """Return a symmetric graph (n, n): the sum of the graphs of the views, of all views together, or both."""
+        """Return a symmetric graph (n, n): the sum of the graphs of the views, that of joined views, or both."""
         tables = self.neighbors if kind == "views" else [self.joined_neighbors]
         tables = [*self.neighbors, self.joined_neighbors] if kind == "all" else tables
         total = sum(
@@ -84,7 +84,7 @@ class ViewSpace:
 
 
 def join_views(views: Sequence[Features]) -> Floats:
-    """Return the views side by side (n, sum d_v), each divided by the root mean squared length of its rows."""
+    """Return the views side by side (n, sum d_v), each with rows of mean squared length 1."""
     scales = [max(float(np.sqrt(np.square(x, dtype=np.float64).sum() / len(x))), 1e-150) for x in views]
     return np.hstack([np.asarray(x, np.float64) / scale for x, scale in zip(views, scales, strict=True)])
 

@@ -149,7 +149,7 @@ class Protocol(DeepMethod):
         return terms | (reconstruction(batch, x_hat) if x_hat else {})
 
     def forward(self, batch: Batch, context: Context | None = None) -> tuple[Outputs, list[Tensor]]:
-        """Return the outputs for the batch of all processes and for its neighbours, and the reconstructions."""
+        """Return the outputs for the batch of all processes and its neighbours, and the reconstructions."""
         neighbors = None if context is None else context.draw_neighbors(batch.rows)
         if neighbors is None:
             codes, x_hat = self.network(batch.views)
