@@ -69,7 +69,7 @@ class ViewSpace:
         return np.hstack([table[:, :n_neighbors] for table in tables])
 
     def graph(self, kind: Literal["views", "joined", "all"], n_neighbors: int) -> csr_matrix:
-        """Return a symmetric graph (n, n): the sum of the graphs of the views, that of joined views, or both."""
+        """Return a symmetric graph (n, n): the sum of the views' graphs, that of joined views, or both."""
         tables = self.neighbors if kind == "views" else [self.joined_neighbors]
         tables = [*self.neighbors, self.joined_neighbors] if kind == "all" else tables
         total = sum(
