@@ -8,7 +8,7 @@ import pytest
 from benchmarks import cli, methods, render, runs, studies
 from benchmarks.methods import get_field
 from benchmarks.records import read, read_all
-from benchmarks.tables import METHOD_SECTIONS, SECTIONS
+from benchmarks.sections import METHOD_SECTIONS, SECTIONS
 from tests.benchmarks.recorded import QUICK, record
 from tests.examples import blobs
 from typer.testing import CliRunner

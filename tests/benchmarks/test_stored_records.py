@@ -7,7 +7,7 @@ import pytest
 from benchmarks.methods import METHODS, NETWORKS
 from benchmarks.records import as_stored, read
 from benchmarks.runs import is_run
-from benchmarks.tables import SECTIONS
+from benchmarks.sections import SECTIONS
 
 from protocol_mvc.utils.config import make_config
 

@@ -6,7 +6,8 @@ import pytest
 from benchmarks import paper, tables
 from benchmarks.methods import config_of
 from benchmarks.studies import DEFAULT_CHANGES, GRIDS
-from benchmarks.tables import METHOD_SECTIONS, NOT_REPORTED, NOT_RUN, SECTIONS, Table
+from benchmarks.sections import METHOD_SECTIONS, SECTIONS
+from benchmarks.tables import NOT_REPORTED, NOT_RUN, Table
 from tests.benchmarks.recorded import record
 
 from protocol_mvc.estimators.clusterers import ESTIMATORS

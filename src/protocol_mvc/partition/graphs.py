@@ -1,7 +1,7 @@
 """Neighbour graphs of several views, and their communities."""
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Literal
 
@@ -16,6 +16,7 @@ Features = npt.NDArray[np.floating]
 Floats = npt.NDArray[np.float64]
 Labels = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
+FindCommunities = Callable[[csr_matrix, float, int], Labels]
 MIN_RESOLUTION, MAX_RESOLUTION, MAX_BISECTIONS = 0.02, 100.0, 16
 
 
@@ -142,9 +143,16 @@ def louvain(graph: csr_matrix, resolution: float, seed: int) -> Labels:
     return compact(Louvain(resolution, shuffle_nodes=True, random_state=seed).fit_predict(graph))
 
 
-def communities(graph: csr_matrix, n_clusters: int, seed: int) -> Labels:
-    """Return K communities: the resolution is bisected, and surplus communities are merged."""
-    found = _bisect_resolution(graph, n_clusters, seed, 1.0, 0)
+def communities(graph: csr_matrix, n_clusters: int, seed: int, find: FindCommunities = louvain) -> Labels:
+    """Return K communities: the resolution is bisected, and surplus communities are merged.
+
+    Args:
+        graph: symmetric graph (n, n).
+        n_clusters: number of communities K.
+        seed: seed of `find`.
+        find: function (graph, resolution, seed) that returns communities (n,).
+    """
+    found = _bisect_resolution(graph, n_clusters, seed, 1.0, 0, find)
     enough = [labels for labels in found if labels.max() + 1 >= n_clusters]
     labels = min(enough or found, key=lambda z: abs(int(z.max()) + 1 - n_clusters))
     return merge_groups(edge_weights(graph, labels), n_clusters, "modularity")[labels]
@@ -156,12 +164,14 @@ def about_communities(graph: csr_matrix, n_groups: int, seed: int) -> Labels:
     return min(found, key=lambda z: abs(np.log((z.max() + 1) / n_groups)))
 
 
-def _bisect_resolution(graph: csr_matrix, target: int, seed: int, start: float, slack: int) -> list[Labels]:
+def _bisect_resolution(
+    graph: csr_matrix, target: int, seed: int, start: float, slack: int, find: FindCommunities = louvain
+) -> list[Labels]:
     """Return the communities at resolutions that are bisected until their number is within the slack."""
     low, high, x = np.log(MIN_RESOLUTION), np.log(MAX_RESOLUTION), np.log(start)
     found: list[Labels] = []
     for _ in range(MAX_BISECTIONS if slack == 0 else MAX_BISECTIONS // 2):
-        found.append(louvain(graph, float(np.exp(x)), seed))
+        found.append(find(graph, float(np.exp(x)), seed))
         count = int(found[-1].max()) + 1
         if abs(count - target) <= slack:
             break
