@@ -41,7 +41,8 @@ def candidate_partitions(
     o = options
     features = ViewSpace(learned, o.n_neighbors)
     spaces = [data, features]
-    for source, factor in zip((features, data), o.groups_per_cluster, strict=True):
+    factors = [(features, f) for f in o.groups_per_cluster_learned]
+    for source, factor in [*factors, *((data, f) for f in o.groups_per_cluster_data)]:
         n_groups = max(n_clusters + 2, min(round(factor * n_clusters), len(data.joined) // 5))
         groups = about_communities(source.graph("all", o.n_neighbors_graph), n_groups, seed)
         directions = [discriminant_directions(x, groups, o.shrinkage) for x in data.views]

@@ -60,14 +60,18 @@ def find_partition(
 def select_partition(candidates: Sequence[Labels], data: ViewSpace, n_clusters: int) -> Selection:
     """Return the candidate with the largest sum of ranks of `view_agreement` and `cluster_agreement`.
 
-    A single view is judged by the modularity of its neighbour graph instead of `view_agreement`.
+    The candidates are ranked twice: the second time, the agreement with the better half counts. A single view
+    is judged by the modularity of its neighbour graph instead of `view_agreement`.
     """
     if len(data.views) > 1:
         confirmation = [view_agreement(data, labels) for labels in candidates]
     else:
         graph = data.graph("views", data.n_neighbors)
         confirmation = [modularity(graph, labels) for labels in candidates]
-    score = rankdata(confirmation) + rankdata(cluster_agreement(candidates))
+    agreement, ranks = cluster_agreement(candidates), rankdata(confirmation)
+    score = ranks + rankdata(agreement.sum(axis=1).round(9))  # equal values stay equal in any order of summation
+    better = score >= np.median(score)
+    score = ranks + rankdata(agreement[:, better].sum(axis=1).round(9))
     order = np.argsort(-score, kind="stable")
     best = candidates[order[0]]
     others = [candidates[i] for i in order[1 : 1 + len(candidates) // 2]]
@@ -93,13 +97,13 @@ def view_agreement(data: ViewSpace, labels: Labels) -> float:
 
 
 def cluster_agreement(partitions: Sequence[Labels]) -> Floats:
-    """Return for each partition the mean over its clusters of their largest Jaccard index in the others (m,)."""
+    """Return the mean over the clusters of one partition of their largest Jaccard index in another (m, m)."""
     k = 1 + max(int(labels.max()) for labels in partitions)
-    score = np.zeros((len(partitions), len(partitions)))
+    score = np.eye(len(partitions))
     for i, a in enumerate(partitions):
         for j, b in enumerate(partitions[:i]):
             common = contingency(a, b, k)
             union = common.sum(axis=1, keepdims=True) + common.sum(axis=0) - common
             jaccard = common / np.maximum(union, 1)
             score[i, j], score[j, i] = jaccard.max(axis=1).mean(), jaccard.max(axis=0).mean()
-    return score.sum(axis=1).round(9)  # so that equal values stay equal in any order of summation
+    return score
