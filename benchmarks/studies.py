@@ -56,7 +56,7 @@ DEFAULT_CHANGES: dict[str, Changes] = {
     "default": {},
     "logit adjustment of the opposite sign": {"losses.logit_adjustment": -1.0},
     "no logit adjustment": {"losses.logit_adjustment": 0.0},
-    "no logit adjustment of the pseudo-label loss": {"losses.pseudo_label_logit_adjustment": 0.0},
+    "logit adjustment of the pseudo-label loss": {"losses.pseudo_label_logit_adjustment": 1.0},
     "no pseudo-label loss": {"losses.pseudo_label_weight": 0.0},
     "pseudo-label loss of the mixture": {"losses.pseudo_label_loss": "mixture"},
     "softmax twice": {"pseudo_labels.double_softmax": True},
@@ -180,7 +180,7 @@ def infer_early(method: Protocol, source: Source, stage: str) -> Inferred:
     """Return the inference of a copy of the method whose training ends now, in this stage."""
     early = not stage.startswith("rebalance")
     config = update_config(method.config, with_underscores(NO_REBALANCING if early else {}))
-    dims = list(source.views.n_features)
+    dims = [scaler.n_outputs for scaler in source.scalers]
     copy = build(lambda: Protocol(config, dims, method.n_clusters), torch.Generator()).to(source.device)
     copy.load_state_dict(method.state_dict())
     if early:

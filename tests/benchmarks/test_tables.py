@@ -273,7 +273,7 @@ def test_a_change_is_compared_with_the_default_in_the_same_seeds():
         changed(0.5, 0, "default"),
         changed(0.9, 1, "default"),
         changed(0.8, 1, "no warm-up"),
-        changed(0.1, 0, "one round") | {"config": OTHER},
+        changed(0.1, 0, "one round of alignment") | {"config": OTHER},
         record(),
     ]
     (table,) = SECTIONS["ablate-defaults"](found).tables
