@@ -114,6 +114,23 @@ def test_another_config_is_another_run(folder, fits):
     assert len(read(folder / "benchmarks" / "results" / "runs.jsonl")) == 3
 
 
+def test_quality_is_recorded_once_and_shown(folder, fits):
+    words = ("quality", "--datasets", "bdgp,bbcsport", "--seeds", "0", "--methods", "leiden,protocol", *SETTINGS)
+    result = run(*words)
+    assert result.exit_code == 0
+    found = read(folder / "benchmarks" / "results" / "quality.jsonl")
+    assert [(r["study"], r["dataset"], r["imbalance_ratio"]) for r in found[::2]] == [
+        ("quality", "bdgp", 0.1),
+        ("quality", "bbcsport", None),
+    ]
+    assert {"threads", "cpu_seconds"} <= found[0].keys()
+    assert {"acc", "nmi", "tail", "recall"} <= found[0]["scores"].keys()
+    assert {"mean_confidence", "ece"} <= found[1]["calibration"].keys()
+    assert "| bbcsport | development | - |" in result.stdout
+    assert run(*words).stdout == run("quality", "--table").stdout == result.stdout
+    assert len(fits) == 4
+
+
 def test_the_ablation_runs_its_three_variants(fits):
     result = run("ablation", "--datasets", "digits", "--seeds", "3", *SETTINGS)
     assert result.exit_code == 0
@@ -254,6 +271,8 @@ def test_the_page_of_a_method_is_what_the_records_give(name: str):
         (["run", "--methods", "kmeans,magic"], "'magic'"),
         (["run", "--datasets", "secrets"], "'secrets'"),
         (["run", "--seeds", "0,one"], "'one'"),
+        (["quality", "--datasets", "development,bdgp"], "'development'"),
+        (["quality", "--methods", "magic"], "'magic'"),
         (["run", "--ratios", "half"], "'half'"),
         (["run", "--set", "readout"], "'readout'"),
         (["run", "--colour"], "--colour"),

@@ -5,6 +5,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from importlib.util import find_spec
 from typing import Any, NamedTuple
 
@@ -17,11 +18,11 @@ from protocol_mvc.data.scaling import Scaler, fit_scalers, scaled_rows
 from protocol_mvc.data.views import Views, as_views
 from protocol_mvc.partition.consensus import simplified_silhouette
 from protocol_mvc.partition.graphs import (
+    Communities,
     Features,
     Floats,
     Labels,
     ViewSpace,
-    communities,
     compact,
     impute,
     join_views,
@@ -213,33 +214,32 @@ def summed_graph(components: Sequence[Features], n_neighbors: int) -> csr_matrix
     return ViewSpace(components, n_neighbors).graph("views", n_neighbors)
 
 
-def _leiden_of(n_neighbors: int) -> Callable[[Sequence[Features], int, int], Labels]:
-    def cluster_graph(components: Sequence[Features], n_clusters: int, seed: int) -> Labels:
-        graph = summed_graph(components, n_neighbors)
-        if find_spec("igraph") is None:
-            return communities(graph, n_clusters, seed)
-        return communities(graph, n_clusters, seed, leiden_of(graph))
+class LeidenCommunities(Communities):
+    """Communities that the Leiden algorithm of igraph finds."""
 
-    return cluster_graph
+    def __init__(self, graph: csr_matrix, seed: int) -> None:
+        import igraph  # an optional dependency, under the GPL
 
+        super().__init__(graph, seed)
+        upper = triu(graph, k=1).tocoo()
+        edges = np.column_stack([upper.row, upper.col])
+        self.network = igraph.Graph(n=graph.shape[0], edges=edges, edge_attrs={"weight": upper.data})
 
-def leiden_of(graph: csr_matrix) -> Callable[[csr_matrix, float, int], Labels]:
-    """Return a function (graph, resolution, seed) that finds communities of this graph by Leiden."""
-    import igraph  # an optional dependency, under the GPL
+    def find(self, resolution: float) -> Labels:
+        """Return the communities (n,) at a resolution."""
+        import igraph
 
-    upper = triu(graph, k=1).tocoo()
-    edges = np.column_stack([upper.row, upper.col])
-    network = igraph.Graph(n=graph.shape[0], edges=edges, edge_attrs={"weight": upper.data})
-
-    def find(_: csr_matrix, resolution: float, seed: int) -> Labels:
-        igraph.set_random_number_generator(random.Random(seed))
+        igraph.set_random_number_generator(random.Random(self.seed))
         try:
-            found = network.community_leiden("modularity", "weight", resolution, n_iterations=2)
+            found = self.network.community_leiden("modularity", "weight", resolution, n_iterations=2)
         finally:
             igraph.set_random_number_generator(random)
         return compact(np.asarray(found.membership))
 
-    return find
+
+def _leiden(components: Sequence[Features], n_clusters: int, seed: int, n_neighbors: int) -> Labels:
+    kind = LeidenCommunities if find_spec("igraph") else Communities
+    return kind(summed_graph(components, n_neighbors), seed).exactly(n_clusters)
 
 
 def _umap(components: Sequence[Features], seed: int) -> Floats:
@@ -268,8 +268,8 @@ REFERENCES: dict[str, Callable[[Sequence[Features], int, int], Labels]] = {
     "gmm": _gmm,
     "ward": _ward,
     "spectral": _spectral,
-    "leiden": _leiden_of(N_NEIGHBORS),
-    **{f"leiden-{k}": _leiden_of(k) for k in (10, 15, 30)},
+    "leiden": partial(_leiden, n_neighbors=N_NEIGHBORS),
+    **{f"leiden-{k}": partial(_leiden, n_neighbors=k) for k in (10, 15, 30)},
     "umap-gmm": _umap_gmm,
     "umap-hdbscan": _umap_hdbscan,
 }

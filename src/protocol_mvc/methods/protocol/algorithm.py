@@ -29,7 +29,7 @@ from protocol_mvc.methods.protocol.pseudo_labels import (
     transport,
 )
 from protocol_mvc.nn.layers import cluster_means, log_assignment
-from protocol_mvc.nn.network import MeanConsensusNetwork, MultiViewNetwork
+from protocol_mvc.nn.network import MeanConsensusNetwork, MultiViewNetwork, ViewOutputs
 from protocol_mvc.partition.graphs import ViewSpace, kmeans
 from protocol_mvc.training.stage import Losses, Optimizer, Sampling, Stage
 from protocol_mvc.utils.distributed import broadcast
@@ -149,13 +149,22 @@ class Protocol(DeepMethod):
         return terms | (reconstruction(batch, x_hat) if x_hat else {})
 
     def forward(self, batch: Batch, context: Context | None = None) -> tuple[Outputs, list[Tensor]]:
-        """Return the outputs for the batch of all processes and for its partners, and the reconstructions."""
-        partners = None if context is None else context.draw_neighbors(batch.rows)
-        neighbors = None if partners is None else self(partners)[0]
-        codes, x_hat = self.network(batch.views)
+        """Return the outputs for the batch of all processes and its neighbours, and the reconstructions."""
+        neighbors = None if context is None else context.draw_neighbors(batch.rows)
+        if neighbors is None:
+            codes, x_hat = self.network(batch.views)
+            return self._fuse(batch, codes), x_hat
+        n, pairs = len(batch.rows), zip(batch.views, neighbors.views, strict=True)
+        codes = self.network.encode([torch.cat(pair) for pair in pairs])  # one pass is faster than two
+        own, other = (
+            ViewOutputs(*([x[part] for x in each] for each in codes)) for part in (slice(n), slice(n, None))
+        )
+        return self._fuse(batch, own)._replace(neighbors=self._fuse(neighbors, other)), []
+
+    def _fuse(self, batch: Batch, codes: ViewOutputs) -> Outputs:
+        """Return the outputs for the batch of all processes."""
         batch, codes = gather_outputs(batch, codes)
-        fused = self.network.fuse(codes.z, batch.present)
-        return Outputs(batch, codes, fused, neighbors), x_hat
+        return Outputs(batch, codes, self.network.fuse(codes.z, batch.present))
 
     @property
     def pseudo_labels(self) -> PseudoLabels:
@@ -233,4 +242,3 @@ class Protocol(DeepMethod):
         if isinstance(self.network, MultiViewNetwork):
             return self.network.consensus.weights()
         return super().view_weights()
-
