@@ -69,7 +69,7 @@ def _row(runs: list[Record]) -> dict[str, Any]:
         "data": name,
         "half": DATASETS[name].half,
         "R": ratio_text(ratio),
-        "best": best if known else NOT_RUN,
+        "best": best if known else "",
         "acc": acc["protocol"],
         "tail": tail["protocol"],
         "leiden acc": acc["leiden"],

@@ -9,12 +9,14 @@ from benchmarks import cli, methods, render, runs, studies
 from benchmarks.methods import get_field
 from benchmarks.records import read, read_all
 from benchmarks.sections import METHOD_SECTIONS, SECTIONS
+from tests import examples
 from tests.benchmarks.recorded import QUICK, record
 from tests.examples import blobs
 from typer.testing import CliRunner
 
 from protocol_mvc.data import as_views
-from protocol_mvc.estimators.clusterers import ESTIMATORS
+from protocol_mvc.estimators.clusterers import ESTIMATORS, PROTOCOL
+from protocol_mvc.utils.config import update_config
 
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "benchmarks" / "results"
@@ -114,8 +116,20 @@ def test_another_config_is_another_run(folder, fits):
     assert len(read(folder / "benchmarks" / "results" / "runs.jsonl")) == 3
 
 
-def test_quality_is_recorded_once_and_shown(folder, fits):
-    words = ("quality", "--datasets", "bdgp,bbcsport", "--seeds", "0", "--methods", "leiden,protocol", *SETTINGS)
+def test_quality_is_recorded_once_and_shown(folder, monkeypatch, fits):
+    small = update_config(PROTOCOL._presets["default"], examples.QUICK)
+    monkeypatch.setitem(methods.NETWORKS, "protocol", methods.Network(PROTOCOL, "small", {}))
+    monkeypatch.setitem(PROTOCOL._presets, "small", small)
+    words = (
+        "quality",
+        "--datasets",
+        "bdgp,bbcsport",
+        "--seeds",
+        "0",
+        "--methods",
+        "leiden,protocol",
+        *SETTINGS,
+    )
     result = run(*words)
     assert result.exit_code == 0
     found = read(folder / "benchmarks" / "results" / "quality.jsonl")

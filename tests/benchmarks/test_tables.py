@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from benchmarks import paper, tables
 from benchmarks.methods import config_of
-from benchmarks.studies import DEFAULT_CHANGES, GRIDS
 from benchmarks.sections import METHOD_SECTIONS, SECTIONS
+from benchmarks.studies import DEFAULT_CHANGES, GRIDS
 from benchmarks.tables import NOT_REPORTED, NOT_RUN, Table
 from tests.benchmarks.recorded import record
 

@@ -17,7 +17,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from tests.examples import TINY, TINY_PAPER, blobs, paired_blobs, tiny, with_gaps
 
-from protocol_mvc import PROTOCOL, ProtocolConfig, as_views
+from protocol_mvc import PROTOCOL, ProtocolConfig, as_views, compare
 from protocol_mvc.data.batches import BLOCK
 from protocol_mvc.data.sampling import class_counts
 from protocol_mvc.evaluation.metrics import mean_recall

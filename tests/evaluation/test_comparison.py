@@ -1,4 +1,4 @@
-"""References side by side: the same samples, scores without labels, times, and one sentence about bad input."""
+"""References side by side: the same samples, scores without labels, times, bad input."""
 
 from importlib.util import find_spec
 
@@ -133,4 +133,4 @@ def test_umap_finds_separated_groups(method: str):
 
 
 def test_the_methods_are_the_references_and_protocol():
-    assert METHODS == (*REFERENCES, "protocol")
+    assert (*REFERENCES, "protocol") == METHODS
