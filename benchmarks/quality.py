@@ -1,6 +1,6 @@
 """Quality on all data sets: PROTOCOL beside the references that users would pick."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -86,7 +86,7 @@ def _row(runs: list[Record]) -> dict[str, Any]:
     }
 
 
-def _cells(row: dict[str, Any]) -> dict[str, str]:
+def _cells(row: Mapping[Any, Any]) -> dict[str, str]:
     """Return the text of a row of numbers."""
     best = f"{row['best']} {_pair(row['best acc'], row['best tail'])}".strip()
     return {
@@ -102,8 +102,8 @@ def _cells(row: dict[str, Any]) -> dict[str, str]:
 
 def _last_rows(values: pd.DataFrame) -> list[dict[str, str]]:
     """Return the means over the data sets, the worst values, and on how many data sets a fit is quick."""
-    numbers = values.select_dtypes("number").mean().to_dict()
-    mean = _cells({"data": "mean", "half": "", "R": "", "best": "", **numbers})
+    numbers: dict[Any, Any] = values.select_dtypes("number").mean().to_dict()
+    mean = _cells(numbers | {"data": "mean", "half": "", "R": "", "best": ""})
     worst = {name: _number(values[name].min(), "+.3f") for name in DIFFERENCES}
     worst |= {name: _number(values[name].max(), ".3f") for name in ("σ", "ECE")}
     both = values[["CPU", "CPU Leiden"]].dropna()

@@ -1,5 +1,7 @@
 """The quality benchmark: which data sets, at which ratio, and the table of their records."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from benchmarks import quality
@@ -33,12 +35,12 @@ def test_balanced_means_classes_of_about_equal_size(name: str):
 
 def run(method: str, acc: float, tail: float = 0.5, dataset: str = "bdgp", cpu: float = 1.0, seed: int = 0):
     scores = {"acc": acc, "tail": tail}
-    extra = {"calibration": {"ece": 0.25}} if method == "protocol" else {}
-    unit = {"dataset": dataset, "seed": seed, "cpu_seconds": cpu, "study": "quality"}
+    extra: dict[str, Any] = {"calibration": {"ece": 0.25}} if method == "protocol" else {}
+    unit: dict[str, Any] = {"dataset": dataset, "seed": seed, "cpu_seconds": cpu, "study": "quality"}
     return record(method, scores=scores, **unit, **extra)
 
 
-def rows(found) -> list[dict[str, str]]:
+def rows(found) -> list[Any]:
     (table,) = quality.quality(found).tables
     return table.cells.to_dict("records")
 

@@ -11,6 +11,7 @@ from protocol_mvc.evaluation import comparison
 from protocol_mvc.evaluation.comparison import METHODS, REFERENCES, Comparison, cluster, prepare
 from protocol_mvc.evaluation.metrics import clustering_accuracy
 from protocol_mvc.methods.protocol.config import PRESETS
+from protocol_mvc.partition.graphs import ViewSpace
 
 VIEWS, LABELS = blobs((40, 30, 20), noise=0.3)
 QUICK = ("kmeans", "gmm", "ward", "spectral", "leiden", "leiden-10", "leiden-30")
@@ -32,7 +33,7 @@ def test_every_reference_finds_separated_groups(found):
 
 
 def test_good_clusterings_have_better_scores_than_random_ones(found):
-    space = comparison.ViewSpace(prepare(as_views(VIEWS))[1], 15)
+    space = ViewSpace(prepare(as_views(VIEWS))[1], 15)
     chance = comparison.scores_without_labels(space, np.random.default_rng(0).permutation(LABELS))
     for scores in found.scores.values():
         assert scores.keys() == chance.keys() == {"modularity", "agreement", "silhouette"}
