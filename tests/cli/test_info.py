@@ -18,16 +18,20 @@ from protocol_mvc.cli.info import (
     estimate_cluster_sizes,
     id_column_notes,
 )
-from protocol_mvc.data import as_views
+from protocol_mvc.data import as_views, fit_scalers
 
 X = np.array([[0.0, 5, 1], [2, 5, 0], [0, 5, 1], [np.nan] * 3, [0, 5, 1]])
 Y = np.array([[1], [2], [1], [1], [3]])
 
 
+def described(views):
+    return [describe_view(views, v, scaler) for v, scaler in enumerate(fit_scalers(views))]
+
+
 def test_info_prints_a_table_and_an_estimate(tmp_path):
     result = run("info", save(tmp_path / "v.npz"), "-k", 3, *QUICK)
     assert result.exit_code == 0, result.output
-    for part in ("image", "float64", "scaling", "55 samples", "cluster sizes", "0:00:"):
+    for part in ("image", "float64", "View 'image': 5 features", "55 samples", "cluster sizes", "0:00:"):
         assert part in result.stdout
     assert list(tmp_path.iterdir()) == [tmp_path / "v.npz"]
 
@@ -67,13 +71,15 @@ def test_unreadable_data_and_too_many_clusters_are_refused(tmp_path):
 
 
 def test_a_view_is_described():
-    found = describe_view(as_views({"x": X, "y": Y}), 0)
+    views = as_views({"x": X, "y": Y})
+    found = describe_view(views, 0, fit_scalers(views)[0])
     assert found | {"zero_share": round(found["zero_share"], 4)} == {
         "name": "x",
         "n_features": 3,
         "dtype": "float64",
         "sparse": False,
-        "scaling": found["scaling"],
+        "scaling": "range",
+        "preparation": "View 'x': 3 features, scaled to [0, 1] by one factor.",
         "min": 0.0,
         "max": 5.0,
         "zero_share": 0.3333,
@@ -92,20 +98,20 @@ def test_a_sample_is_a_duplicate_only_if_all_views_are():
 @given(st.integers(0, 99))
 def test_sparse_and_dense_views_have_the_same_description(seed: int):
     x = np.random.default_rng(seed).integers(0, 2, (8, 3)).astype(float)
-    dense, sparse = (describe_view(as_views([form]), 0) for form in (x, csr_array(x)))
+    dense, sparse = (described(as_views([form]))[0] for form in (x, csr_array(x)))
     assert dense | {"sparse": True} == sparse
     assert sparse["n_duplicates"] == len(x) - len(np.unique(x, axis=0))
 
 
 def test_notes_name_the_view_and_the_number(monkeypatch):
     views = as_views({"x": X, "y": Y})
-    described, samples = [describe_view(views, v) for v in range(2)], describe_samples(views)
-    constant, missing, duplicate = data_notes(described, samples)
+    found, samples = described(views), describe_samples(views)
+    constant, missing, duplicate = data_notes(found, samples)
     assert "'x'" in constant
     assert "20.0%" in missing
     assert "1 samples" in duplicate
     monkeypatch.setattr(os, "sysconf", {"SC_PAGE_SIZE": 10, "SC_PHYS_PAGES": 100}.get)
-    memory = data_notes(described, samples | {"fit_bytes": 2000})[-1]
+    memory = data_notes(found, samples | {"fit_bytes": 2000})[-1]
     assert "2.0 kB" in memory
     assert "1.0 kB" in memory
 

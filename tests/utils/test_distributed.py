@@ -23,7 +23,7 @@ from torch.multiprocessing.spawn import start_processes
 
 from protocol_mvc import MFLVC, PROTOCOL, as_views
 from protocol_mvc.data import checks, fit_scalers
-from protocol_mvc.data.scaling import column_statistics
+from protocol_mvc.data.statistics import column_statistics
 from protocol_mvc.methods.base import map_batches
 from protocol_mvc.methods.protocol.algorithm import Protocol
 from protocol_mvc.nn.seeded import build

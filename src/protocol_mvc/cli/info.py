@@ -13,9 +13,11 @@ from sklearn.preprocessing import normalize
 from protocol_mvc.cli.inputs import Settings, Source, make_model, read_data
 from protocol_mvc.cli.output import Console, JsonDict, table
 from protocol_mvc.data.checks import is_mapped, is_sparse, row_slices
-from protocol_mvc.data.scaling import choose_scaling, column_statistics, fit_scalers, scaled_rows
+from protocol_mvc.data.scaling import Scaler, describe_scaling, fit_scalers, scaled_rows
+from protocol_mvc.data.statistics import column_statistics
 from protocol_mvc.data.views import Views
 from protocol_mvc.estimators.base import MultiViewClusterer
+from protocol_mvc.estimators.clusterers import ESTIMATORS
 from protocol_mvc.exceptions import DivergenceError
 from protocol_mvc.partition.candidates import principal_components
 from protocol_mvc.partition.config import CandidateOptions
@@ -26,7 +28,7 @@ from protocol_mvc.utils.config import resolve_auto
 
 DEFAULT_N_CLUSTERS = 10  # for the estimate of time and memory if -k is not given
 DUPLICATE_SHARE = 0.01  # share of duplicate samples above which there is a note
-HEADERS = ("view", "features", "type", "scaling", "range", "zeros", "constant", "missing", "duplicate")
+HEADERS = ("view", "features", "type", "range", "zeros", "constant", "missing", "duplicate")
 TRIAL_SAMPLES, TRIAL_STEPS, TRIAL_EPOCHS = 2048, 8, 4
 WIDTH_FIELDS = ("projection_dim", "feature_dim", "latent_dim")
 
@@ -34,7 +36,8 @@ WIDTH_FIELDS = ("projection_dim", "feature_dim", "latent_dim")
 def describe_data(console: Console, source: Source, settings: Settings) -> JsonDict:
     """Print and return a description of the data and an estimate of the cost of a fit."""
     views, k = read_data(source).views, settings.n_clusters
-    described, clusters = [describe_view(views, v) for v in range(views.n_views)], None
+    scalers, clusters = fit_scalers_of(settings, views), None
+    described = [describe_view(views, v, scaler) for v, scaler in enumerate(scalers)]
     if k is not None:
         sizes = estimate_cluster_sizes(views, k, settings.random_state)
         ratio = sizes[0] / min(filter(None, sizes))
@@ -62,7 +65,6 @@ def _print_description(console: Console, described: list[JsonDict], samples: Jso
             view["name"],
             view["n_features"],
             view["dtype"] + (", sparse" if view["sparse"] else ""),
-            view["scaling"],
             f"{view['min']:.4g} to {view['max']:.4g}",
             f"{view['zero_share']:.1%}",
             *(view[name] for name in ("n_constant_columns", "n_missing", "n_duplicates")),
@@ -70,7 +72,8 @@ def _print_description(console: Console, described: list[JsonDict], samples: Jso
         for view in described
     ]
     console.print(
-        table("Views (scaling: the one that 'auto' selects)", HEADERS, rows),
+        table("Views", HEADERS, rows),
+        *(view["preparation"] for view in described),
         f"{samples['n_samples']} samples, {samples['n_complete_samples']} with all {samples['n_views']} "
         f"views; {samples['n_duplicate_samples']} duplicates.",
         f"Data: {decimal(samples['data_bytes'])} "
@@ -83,8 +86,14 @@ def _print_description(console: Console, described: list[JsonDict], samples: Jso
         console.print(f"Estimate for a fit: {needed} of memory, time {duration} (h:mm:ss).")
 
 
-def describe_view(views: Views, v: int) -> JsonDict:
-    """Return size, value range, scaling and missing or duplicate rows of one view."""
+def fit_scalers_of(settings: Settings, views: Views) -> tuple[Scaler, ...]:
+    """Return the scalers that a fit with these settings would use."""
+    scaling = resolve_auto(settings.scaling, ESTIMATORS[settings.method]._method.scaling)
+    return fit_scalers(views, scaling, getattr(settings.config, "n_components", None))
+
+
+def describe_view(views: Views, v: int, scaler: Scaler) -> JsonDict:
+    """Return size, value range, preparation and missing or duplicate rows of one view."""
     array, stats = views.arrays[v], column_statistics(views, v)
     keys = _row_hashes(views, v)[views.mask[:, v]]
     return {
@@ -92,7 +101,8 @@ def describe_view(views: Views, v: int) -> JsonDict:
         "n_features": views.n_features[v],
         "dtype": str(array.dtype),
         "sparse": is_sparse(array),
-        "scaling": choose_scaling(stats),
+        "scaling": scaler.kind,
+        "preparation": describe_scaling(scaler, views.names[v]),
         "min": float(stats.low.min()),
         "max": float(stats.high.max()),
         "zero_share": stats.zero_fraction,

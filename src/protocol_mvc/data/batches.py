@@ -20,7 +20,7 @@ BLOCK = 1024  # rows of every inference batch; see `Source.blocks`
 class Batch(NamedTuple):
     """Some samples on the device. There are no labels: training cannot see them."""
 
-    views: list[Tensor]  # (n, D_v) each, scaled, zeros where missing
+    views: list[Tensor]  # (n, n_outputs) of each scaler, scaled, zeros where missing
     rows: Tensor  # (n,) positions in the data set, on the cpu
     present: Tensor | None  # (n, V) bool, or None if no view is missing
 
@@ -119,11 +119,11 @@ class Source:
 
     @cached_property
     def _scaled(self) -> dict[int, Tensor]:
-        """Scaled views by position, without sparse ones, which stay sparse, and memory maps."""
+        """Scaled views by position, without memory maps, and without sparse features, which stay sparse."""
         scaled: dict[int, Tensor] = {}
-        for v, array in enumerate(self.views.arrays):
-            if not (is_sparse(array) or is_mapped(array)):
-                scaled[v] = torch.empty(array.shape)
+        for v, (array, scaler) in enumerate(zip(self.views.arrays, self.scalers, strict=True)):
+            if not (is_mapped(array) or (is_sparse(array) and scaler.axes is None)):
+                scaled[v] = torch.empty((len(self), scaler.n_outputs))
                 for rows in row_slices(array):  # in chunks, because scaling uses float64
                     scaled[v][rows] = self._scale(v, rows)
         return scaled

@@ -25,12 +25,12 @@ from protocol_mvc.methods.base import (
     require_divisible,
 )
 from protocol_mvc.nn.seeded import build
-from protocol_mvc.partition.graphs import Labels
 from protocol_mvc.partition.consensus import (
     simplified_silhouette,
     tiny_cluster_messages,
     warn_unreliable,
 )
+from protocol_mvc.partition.graphs import Labels
 from protocol_mvc.training.checkpoint import Checkpoint, fit_identity
 from protocol_mvc.training.loop import train
 from protocol_mvc.training.stage import Callback, EpochRecord
@@ -254,9 +254,7 @@ class MultiViewClusterer(TransformerMixin, ClusterMixin, BaseEstimator):
         size = int(resolve_auto(self.batch_size, self._method.batch_size))
         source = Source(views, scalings, batch_size=size, device=device, shared=True)
         dims = [scaler.n_outputs for scaler in scalings]
-        method = build(lambda: self._method(config, dims, self.n_clusters), generator).to(
-            device
-        )
+        method = build(lambda: self._method(config, dims, self.n_clusters), generator).to(device)
         return method, source, generator
 
     def _is_table(self, X: Any) -> bool:

@@ -17,7 +17,7 @@ TEMPERATURE = 0.1  # of the contrast
 class AttackResult(NamedTuple):
     """Perturbed views and their labels."""
 
-    views: list[npt.NDArray[np.float32]]  #: (n, D_v) each, in the scaling of the model
+    views: list[npt.NDArray[np.float32]]  #: (n, n_outputs) each, in the scaling of the model
     labels: npt.NDArray[np.int64]  #: (n,) clusters that the model predicts for them
 
 
@@ -60,7 +60,7 @@ def pgd_attack(
         )
     method, bounds = model.module_, [scaler.bounds if clip else None for scaler in model.scalers_]
     options: dict[str, Any] = {"eps": eps, "step_size": step_size, "n_steps": n_steps, "bounds": bounds}
-    views = [np.empty((len(source), dim), np.float32) for dim in source.views.n_features]
+    views = [np.empty((len(source), scaler.n_outputs), np.float32) for scaler in source.scalers]
     labels = np.empty(len(source), np.int64)
     contrast = lambda x: mutual_contrast(method.network.encode(x).h, temperature=TEMPERATURE)
     for batch in source.shuffled(generator):

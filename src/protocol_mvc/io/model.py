@@ -26,7 +26,7 @@ import torch
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
-from protocol_mvc.data.scaling import SCALINGS, Scaler
+from protocol_mvc.data.scaling import KINDS, Scaler
 from protocol_mvc.exceptions import ModelFileError
 from protocol_mvc.nn.seeded import build
 from protocol_mvc.utils.config import make_config
@@ -39,6 +39,8 @@ CARD, MANIFEST = "README.md", "manifest.json"
 FILES = (ARRAYS, CONFIG, HISTORY, CARD, MANIFEST)
 MAX_BYTES = {name: 2**33 if name == ARRAYS else 2**28 for name in FILES}  # of files that are read
 ARRAY_ATTRIBUTES = ("labels_", "cluster_sizes_", "class_prior_", "view_weights_")
+SCALER_ARRAYS = ("shift", "factor")
+COMPONENT_ARRAYS = ("axes", "offset", "mean", "explained_variance")  # of scalers that have components
 MODULE = "module."  # prefix of the tensors of the network
 COPIED_ATTRIBUTES = ("seed", "data_hash", "environment", "n_features_in")  # with a "_" behind
 JSON_IDS = "json"  # sample ids that are neither numbers nor times
@@ -118,7 +120,8 @@ def save(model: Any, folder: str | os.PathLike[str]) -> None:
         record = _record(model, id_dtype)
     arrays = {name: getattr(model, name) for name in ARRAY_ATTRIBUTES} | {"sample_ids": ids}
     for v, scaler in enumerate(model.scalers_):
-        arrays |= {f"scalers.{v}.shift": scaler.shift, f"scalers.{v}.factor": scaler.factor}
+        names = SCALER_ARRAYS if scaler.axes is None else SCALER_ARRAYS + COMPONENT_ARRAYS
+        arrays |= {f"scalers.{v}.{name}": np.asarray(getattr(scaler, name)) for name in names}
     for name, tensor in model.module_.state_dict().items():
         arrays[MODULE + name] = tensor.cpu().numpy()
     write_model(Path(folder), record, arrays, model.history_)
@@ -141,8 +144,11 @@ def load(kinds: Iterable[type[E]], folder: str | os.PathLike[str], device: str |
     place, path = resolve_device(device), Path(folder)
     saved = read_model(path)
     with model_errors(path / CONFIG):
-        model, make_module = _unfitted(kinds, saved.record)
+        model, make_method = _unfitted(kinds, saved.record)
     with model_errors(path / ARRAYS):
+        model.scalers_ = tuple(_scaler(view, v, saved.arrays) for v, view in enumerate(saved.record.views))
+        dims = [scaler.n_outputs for scaler in model.scalers_]
+        make_module = partial(make_method, dims, len(saved.record.label_order))
         tensors = {name: array for name, array in saved.arrays.items() if name.startswith(MODULE)}
         state = {name.removeprefix(MODULE): torch.from_numpy(array) for name, array in tensors.items()}
         with torch.device("meta"):  # checks names and shapes before the network takes memory
@@ -178,8 +184,8 @@ def _record(model: Any, id_dtype: str) -> ModelRecord:
     )
 
 
-def _unfitted(kinds: Iterable[type[Any]], record: ModelRecord) -> tuple[Any, Callable[[], Any]]:
-    """Return the estimator with its parameters, and a function that makes its network."""
+def _unfitted(kinds: Iterable[type[Any]], record: ModelRecord) -> tuple[Any, Callable[..., Any]]:
+    """Return the estimator with its parameters, and a function of widths and K that makes its network."""
     known = {kind.__name__: kind for kind in kinds}
     name = record.estimator
     if name not in known:
@@ -189,8 +195,28 @@ def _unfitted(kinds: Iterable[type[Any]], record: ModelRecord) -> tuple[Any, Cal
     config = record.config if isinstance(record.config, str) else config_of(from_json(record.config))
     model = kind(**from_json(record.parameters), config=config)
     model._config = config_of(from_json(record.fitted_config))
-    dims = [view.n_features for view in record.views]
-    return model, partial(kind._method, model._config, dims, len(record.label_order))
+    return model, partial(kind._method, model._config)
+
+
+def _scaler(view: ViewRecord, v: int, arrays: Arrays) -> Scaler:
+    """Return the scaler of view `v`.
+
+    Raises:
+        ValueError: If no fit produces such a scaler.
+    """
+    has_axes = f"scalers.{v}.axes" in arrays
+    names = SCALER_ARRAYS + COMPONENT_ARRAYS if has_axes else SCALER_ARRAYS
+    parts = {name: arrays[f"scalers.{v}.{name}"] for name in names}
+    width, d = view.n_features, parts["axes"].shape[-1] if has_axes and parts["axes"].ndim else 0
+    shapes = {"axes": (width, d), "offset": (d,), "explained_variance": ()}
+    for name, array in parts.items():
+        shape = shapes.get(name, (width,))
+        if array.dtype != np.float64 or array.shape != shape or not np.isfinite(array).all():
+            raise ValueError(f"{name} of the scaler of view {view.name!r} is not finite float64 of {shape}")
+    if view.scaling not in KINDS or (has_axes and d == 0):
+        raise ValueError(f"the scaler {view.scaling!r} of view {view.name!r} is not valid")
+    share = float(parts.pop("explained_variance", 1.0))
+    return Scaler(view.scaling, **parts, explained_variance=share)
 
 
 def _set_fitted_attributes(model: Any, saved: SavedModel) -> None:
@@ -199,8 +225,6 @@ def _set_fitted_attributes(model: Any, saved: SavedModel) -> None:
     k, n = len(record.label_order), len(arrays["labels_"])
     expected = {"labels_": ("int64", n), "cluster_sizes_": ("int64", k), "class_prior_": ("float32", k)}
     expected["view_weights_"] = "float32", len(record.views)
-    for v, view in enumerate(record.views):
-        expected |= {f"scalers.{v}.{part}": ("float64", view.n_features) for part in ("shift", "factor")}
     for name, (dtype, size) in expected.items():
         array = arrays[name]
         if (array.dtype.name, array.shape) != (dtype, (size,)):
@@ -210,18 +234,14 @@ def _set_fitted_attributes(model: Any, saved: SavedModel) -> None:
     vars(model).update({f"{name}_": getattr(record, name) for name in COPIED_ATTRIBUTES})
     model.history_ = saved.history
     model.sample_ids_ = _unpack_ids(record.id_dtype, arrays["sample_ids"])
-    model.scalers_ = tuple(
-        Scaler(view.scaling, arrays[f"scalers.{v}.shift"], arrays[f"scalers.{v}.factor"])
-        for v, view in enumerate(record.views)
-    )
     model.view_names_in_ = tuple(view.name for view in record.views)
     model._dims = tuple(view.n_features for view in record.views)
     model._columns = {view.name: view.columns for view in record.views}
     model._order = np.array(record.label_order)
     if record.feature_names_in is not None:
         model.feature_names_in_ = np.array(record.feature_names_in, dtype=object)
-    if len(model.sample_ids_) != n or not {view.scaling for view in record.views} <= set(SCALINGS):
-        raise ValueError("the sample ids or the scalings are not valid")
+    if len(model.sample_ids_) != n:
+        raise ValueError("the sample ids are not valid")
     is_order = sorted(record.label_order) == list(range(k)) and model.cluster_sizes_.min() >= 0
     if not is_order or n == 0 or model.labels_.min() < 0 or model.labels_.max() >= k:
         raise ValueError(f"the labels do not belong to {k} clusters")

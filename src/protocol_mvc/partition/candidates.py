@@ -2,8 +2,8 @@
 
 Communities of a neighbour graph at exactly K clusters tend to equal sizes: they split large groups and merge
 small ones. Other candidates therefore start from more communities than clusters and merge those that are hard
-to tell apart, where a small community counts as much as a large one. Candidates come from several spaces: the
-prepared data, the learned features, and discriminant directions of both.
+to tell apart, where a small community counts as much as a large one. Candidates come from several spaces:
+the prepared data, the learned features, and discriminant directions of both.
 """
 
 from collections.abc import Iterator, Sequence
@@ -12,12 +12,11 @@ import numpy as np
 
 from protocol_mvc.partition.config import PartitionOptions
 from protocol_mvc.partition.graphs import (
+    Communities,
     Features,
     Floats,
     Labels,
     ViewSpace,
-    about_communities,
-    communities,
     edge_weights,
     merge_groups,
     one_hot,
@@ -41,11 +40,12 @@ def candidate_partitions(
     o = options
     features = ViewSpace(learned, o.n_neighbors)
     spaces = [data, features]
-    for source, factor in zip((features, data), o.groups_per_cluster, strict=True):
-        n_groups = max(n_clusters + 2, min(round(factor * n_clusters), len(data.joined) // 5))
-        groups = about_communities(source.graph("all", o.n_neighbors_graph), n_groups, seed)
-        directions = [discriminant_directions(x, groups, o.shrinkage) for x in data.views]
-        spaces.append(ViewSpace(directions, o.n_neighbors))
+    for source, factors in ((features, o.groups_per_cluster_learned), (data, o.groups_per_cluster_data)):
+        found = Communities(source.graph("all", o.n_neighbors_graph), seed)
+        for factor in factors:
+            groups = found.about(max(n_clusters + 2, min(round(factor * n_clusters), len(data.joined) // 5)))
+            directions = [discriminant_directions(x, groups, o.shrinkage) for x in data.views]
+            spaces.append(ViewSpace(directions, o.n_neighbors))
     for space in spaces:
         yield from _partitions_of_space(space, n_clusters, seed, o)
 
@@ -56,9 +56,10 @@ def _partitions_of_space(
     """Yield the communities of two graphs of a space at K, and those of over-clusterings merged to K."""
     o = options
     for graph in (space.graph("all", o.n_neighbors_graph), space.graph("joined", o.n_neighbors)):
-        found = [communities(graph, n_clusters, seed)]
+        communities = Communities(graph, seed)
+        found = [communities.exactly(n_clusters)]
         for factor in o.over_clustering:
-            groups = about_communities(graph, max(n_clusters + 1, round(factor * n_clusters)), seed)
+            groups = communities.about(max(n_clusters + 1, round(factor * n_clusters)))
             weights = edge_weights(graph, groups)
             found.append(merge_confused(space, groups, n_clusters))
             found.append(merge_groups(weights, n_clusters, "smaller")[groups])
@@ -92,9 +93,9 @@ def discriminant_directions(x: Features, groups: Labels, shrinkage: float) -> Fl
 def merge_confused(space: ViewSpace, groups: Labels, n_clusters: int) -> Labels:
     """Merge the two groups that the neighbours of their members tell apart least, until K remain.
 
-    The margin of group a against group b is the mean over the members of a of (own - other) / (own + other + 1),
-    with the numbers of neighbours in a and in b. A pair is judged by the mean of its two margins, so a small
-    group counts as much as a large one.
+    The margin of group a against group b is the mean over the members of a of
+    ``(own - other) / (own + other + 1)``, with the numbers of neighbours in a and in b. A pair is judged by
+    the mean of its two margins, so a small group counts as much as a large one.
 
     Args:
         space: neighbours of the samples in every view.

@@ -16,7 +16,8 @@ Features = npt.NDArray[np.floating]
 Floats = npt.NDArray[np.float64]
 Labels = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
-MIN_RESOLUTION, MAX_RESOLUTION, MAX_BISECTIONS = 0.02, 100.0, 16
+MIN_RESOLUTION, MAX_RESOLUTION = 0.02, 100.0  # of the Louvain method
+MAX_BISECTIONS, MIN_STEP = 16, 1e-3  # of the logarithm of the resolution
 
 
 def kmeans(x: Features, n_clusters: int, seed: int, n_init: int = 10) -> Labels:
@@ -69,10 +70,12 @@ class ViewSpace:
         return np.hstack([table[:, :n_neighbors] for table in tables])
 
     def graph(self, kind: Literal["views", "joined", "all"], n_neighbors: int) -> csr_matrix:
-        """Return a symmetric graph (n, n): the sum of the graphs of the views, of all views together, or both."""
+        """Return a symmetric graph (n, n): the sum of the views' graphs, that of joined views, or both."""
         tables = self.neighbors if kind == "views" else [self.joined_neighbors]
         tables = [*self.neighbors, self.joined_neighbors] if kind == "all" else tables
-        total = sum((directed_graph(t, n_neighbors) for t in tables[1:]), directed_graph(tables[0], n_neighbors))
+        total = sum(
+            (directed_graph(t, n_neighbors) for t in tables[1:]), directed_graph(tables[0], n_neighbors)
+        )
         return csr_matrix(total + total.T)
 
     def votes(self, labels: Labels) -> list[Floats]:
@@ -82,7 +85,7 @@ class ViewSpace:
 
 
 def join_views(views: Sequence[Features]) -> Floats:
-    """Return the views side by side (n, sum d_v), each divided by the root mean squared length of its rows."""
+    """Return the views side by side (n, sum d_v), each with rows of mean squared length 1."""
     scales = [max(float(np.sqrt(np.square(x, dtype=np.float64).sum() / len(x))), 1e-150) for x in views]
     return np.hstack([np.asarray(x, np.float64) / scale for x, scale in zip(views, scales, strict=True)])
 
@@ -142,32 +145,47 @@ def louvain(graph: csr_matrix, resolution: float, seed: int) -> Labels:
     return compact(Louvain(resolution, shuffle_nodes=True, random_state=seed).fit_predict(graph))
 
 
+class Communities:
+    """Communities of a graph at several numbers of groups; no resolution is solved twice.
+
+    Args:
+        graph: symmetric adjacency matrix (n, n).
+        seed: seed of the Louvain method.
+    """
+
+    def __init__(self, graph: csr_matrix, seed: int) -> None:
+        self.graph, self.seed = graph, seed
+        self._found: dict[float, Labels] = {}  # by the logarithm of the resolution
+
+    def exactly(self, n_clusters: int) -> Labels:
+        """Return K communities: the resolution is bisected, and surplus communities are merged."""
+        self._bisect(n_clusters, 0)
+        enough = [labels for labels in self._found.values() if labels.max() + 1 >= n_clusters]
+        labels = min(enough or self._found.values(), key=lambda z: abs(int(z.max()) + 1 - n_clusters))
+        return merge_groups(edge_weights(self.graph, labels), n_clusters, "modularity")[labels]
+
+    def about(self, n_groups: int) -> Labels:
+        """Return about `n_groups` communities, within 8 % or 1 where the bisection finds them."""
+        self._bisect(n_groups, max(1, round(0.08 * n_groups)))
+        return min(self._found.values(), key=lambda z: abs(np.log((z.max() + 1) / n_groups)))
+
+    def _bisect(self, target: int, slack: int) -> None:
+        """Bisect the resolution until the number of communities is within the slack."""
+        for _ in range(MAX_BISECTIONS):
+            counts = {x: int(labels.max()) + 1 for x, labels in self._found.items()}
+            if any(abs(count - target) <= slack for count in counts.values()):
+                return
+            low = max((x for x, count in counts.items() if count < target), default=np.log(MIN_RESOLUTION))
+            high = min((x for x, count in counts.items() if count > target), default=np.log(MAX_RESOLUTION))
+            x = float((low + high) / 2) if counts else 0.0
+            if x in self._found or high - low < MIN_STEP:
+                return
+            self._found[x] = louvain(self.graph, float(np.exp(x)), self.seed)
+
+
 def communities(graph: csr_matrix, n_clusters: int, seed: int) -> Labels:
-    """Return K communities: the resolution is bisected, and surplus communities are merged."""
-    found = _bisect_resolution(graph, n_clusters, seed, 1.0, 0)
-    enough = [labels for labels in found if labels.max() + 1 >= n_clusters]
-    labels = min(enough or found, key=lambda z: abs(int(z.max()) + 1 - n_clusters))
-    return merge_groups(edge_weights(graph, labels), n_clusters, "modularity")[labels]
-
-
-def about_communities(graph: csr_matrix, n_groups: int, seed: int) -> Labels:
-    """Return about `n_groups` communities, within 8 % or 1."""
-    found = _bisect_resolution(graph, n_groups, seed, 2.0, max(1, round(0.08 * n_groups)))
-    return min(found, key=lambda z: abs(np.log((z.max() + 1) / n_groups)))
-
-
-def _bisect_resolution(graph: csr_matrix, target: int, seed: int, start: float, slack: int) -> list[Labels]:
-    """Return the communities at resolutions that are bisected until their number is within the slack."""
-    low, high, x = np.log(MIN_RESOLUTION), np.log(MAX_RESOLUTION), np.log(start)
-    found: list[Labels] = []
-    for _ in range(MAX_BISECTIONS if slack == 0 else MAX_BISECTIONS // 2):
-        found.append(louvain(graph, float(np.exp(x)), seed))
-        count = int(found[-1].max()) + 1
-        if abs(count - target) <= slack:
-            break
-        low, high = (low, x) if count > target else (x, high)
-        x = (low + high) / 2
-    return found
+    """Return K communities (n,) of a graph; see `Communities.exactly`."""
+    return Communities(graph, seed).exactly(n_clusters)
 
 
 def merge_groups(weights: Floats, n_clusters: int, by: Literal["inner", "smaller", "modularity"]) -> Labels:

@@ -1,9 +1,9 @@
 """The choice of a partition among candidates, without labels.
 
 Two criteria are ranked and the ranks are added. The first asks whether the views confirm each other: whether
-the neighbours of a sample in one view are in the same cluster as its neighbours in the other views. The second
-asks how often every single cluster appears among the other candidates; small clusters count as much as large
-ones, so that rare groups are not outvoted.
+the neighbours of a sample in one view are in the same cluster as its neighbours in the other views. The
+second asks how often every single cluster appears among the other candidates; small clusters count as much as
+large ones, so that rare groups are not outvoted.
 """
 
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ class Selection(NamedTuple):
 
     Attributes:
         labels: cluster of each sample (n,).
-        agreement: fraction of the better half of the candidates that assign a sample to the same cluster (n,).
+        agreement: fraction of the better candidates that assign a sample to the same cluster (n,).
     """
 
     labels: Labels
@@ -60,14 +60,20 @@ def find_partition(
 def select_partition(candidates: Sequence[Labels], data: ViewSpace, n_clusters: int) -> Selection:
     """Return the candidate with the largest sum of ranks of `view_agreement` and `cluster_agreement`.
 
-    A single view is judged by the modularity of its neighbour graph instead of `view_agreement`.
+    The candidates are ranked twice: the second time, the agreement with the better half counts. A single
+    view is judged by the modularity of its neighbour graph instead of `view_agreement`.
     """
     if len(data.views) > 1:
         confirmation = [view_agreement(data, labels) for labels in candidates]
     else:
         graph = data.graph("views", data.n_neighbors)
         confirmation = [modularity(graph, labels) for labels in candidates]
-    score = rankdata(confirmation) + rankdata(cluster_agreement(candidates))
+    agreement, ranks = cluster_agreement(candidates), rankdata(confirmation)
+    score = ranks + rankdata(
+        agreement.sum(axis=1).round(9)
+    )  # equal values stay equal in any order of summation
+    better = score >= np.median(score)
+    score = ranks + rankdata(agreement[:, better].sum(axis=1).round(9))
     order = np.argsort(-score, kind="stable")
     best = candidates[order[0]]
     others = [candidates[i] for i in order[1 : 1 + len(candidates) // 2]]
@@ -79,8 +85,8 @@ def view_agreement(data: ViewSpace, labels: Labels) -> float:
     """Return how well the neighbours in one view and in the other views agree on the cluster of a sample.
 
     In every view, and in all other views together, a sample gets the cluster with the most votes of its
-    neighbours in relation to the size of the cluster. The result is the mean Jaccard index of both clusterings,
-    weighted by the sizes of the clusters.
+    neighbours in relation to the size of the cluster. The result is the mean Jaccard index of both
+    clusterings, weighted by the sizes of the clusters.
     """
     votes, sizes = data.votes(labels), np.bincount(labels)
     total = np.sum(votes, axis=0)
@@ -93,13 +99,13 @@ def view_agreement(data: ViewSpace, labels: Labels) -> float:
 
 
 def cluster_agreement(partitions: Sequence[Labels]) -> Floats:
-    """Return for each partition the mean over its clusters of their largest Jaccard index in the others (m,)."""
+    """Return the mean over the clusters of one partition of their largest Jaccard index in another (m, m)."""
     k = 1 + max(int(labels.max()) for labels in partitions)
-    score = np.zeros((len(partitions), len(partitions)))
+    score = np.eye(len(partitions))
     for i, a in enumerate(partitions):
         for j, b in enumerate(partitions[:i]):
             common = contingency(a, b, k)
             union = common.sum(axis=1, keepdims=True) + common.sum(axis=0) - common
             jaccard = common / np.maximum(union, 1)
             score[i, j], score[j, i] = jaccard.max(axis=1).mean(), jaccard.max(axis=0).mean()
-    return score.sum(axis=1).round(9)  # so that equal values stay equal in any order of summation
+    return score

@@ -209,7 +209,7 @@ def per_view_cluster_auc(facts: Facts, scalers: Sequence[Scaler], rows: Ints) ->
         if not len(defined):
             continue
         batches = list(gen_batches(len(present), max(1, MAX_DENSE_VALUES // n_features)))
-        sums = np.zeros((k, n_features))
+        sums = np.zeros((k, scaler.n_outputs))
         for batch in batches:
             member = labels[batch] == np.arange(k)[:, None]
             sums += member.astype(np.float64) @ scaled_rows(views, v, present[batch], scaler)

@@ -29,7 +29,7 @@ from protocol_mvc.methods.protocol.pseudo_labels import (
     transport,
 )
 from protocol_mvc.nn.layers import cluster_means, log_assignment
-from protocol_mvc.nn.network import MeanConsensusNetwork, MultiViewNetwork
+from protocol_mvc.nn.network import MeanConsensusNetwork, MultiViewNetwork, ViewOutputs
 from protocol_mvc.partition.graphs import ViewSpace, kmeans
 from protocol_mvc.training.stage import Losses, Optimizer, Sampling, Stage
 from protocol_mvc.utils.distributed import broadcast
@@ -41,13 +41,22 @@ class Context(NamedTuple):
 
     Attributes:
         source: the samples of the stage.
-        partners: a neighbour of every sample (n,), drawn for the epoch; None with attention.
+        generator: source of the random choice of neighbours, the same in all processes.
+        neighbors: neighbours of every sample (n, m); None with attention.
         labels: what `PseudoLabels.labels` needs; None before stage 3.
     """
 
     source: Source
-    partners: Tensor | None
+    generator: torch.Generator
+    neighbors: Tensor | None
     labels: Any = None
+
+    def draw_neighbors(self, rows: Tensor) -> Batch | None:
+        """Return a random neighbour of each of the given samples."""
+        if self.neighbors is None:
+            return None
+        choice = torch.randint(self.neighbors.shape[1], (len(self.source),), generator=self.generator)
+        return self.source.take(self.neighbors[rows, choice[rows]])
 
 
 class Protocol(DeepMethod):
@@ -115,7 +124,7 @@ class Protocol(DeepMethod):
             adam = Optimizer(lr, "never" if number else "stage")
             stage = Stage(f"align {number + 1}", c.n_epochs_align, self.align, adam, sampling)
             find = self.find_neighbors if number else self.find_neighbors_in_data
-            rounds.append(stage._replace(on_start=find, on_epoch_start=self.draw_partners))
+            rounds.append(stage._replace(on_start=find, on_epoch_start=self.use_neighbors))
         return rounds
 
     def reconstruct(self, batch: Batch, progress: float, context: None) -> Losses:
@@ -140,15 +149,22 @@ class Protocol(DeepMethod):
         return terms | (reconstruction(batch, x_hat) if x_hat else {})
 
     def forward(self, batch: Batch, context: Context | None = None) -> tuple[Outputs, list[Tensor]]:
-        """Return the outputs for the batch of all processes and for its partners, and the reconstructions."""
-        partners = None if context is None else context.partners
-        neighbors = None
-        if context is not None and partners is not None:
-            neighbors = self(context.source.take(partners[batch.rows]))[0]
-        codes, x_hat = self.network(batch.views)
+        """Return the outputs for the batch of all processes and its neighbours, and the reconstructions."""
+        neighbors = None if context is None else context.draw_neighbors(batch.rows)
+        if neighbors is None:
+            codes, x_hat = self.network(batch.views)
+            return self._fuse(batch, codes), x_hat
+        n, pairs = len(batch.rows), zip(batch.views, neighbors.views, strict=True)
+        codes = self.network.encode([torch.cat(pair) for pair in pairs])  # one pass is faster than two
+        own, other = (
+            ViewOutputs(*([x[part] for x in each] for each in codes)) for part in (slice(n), slice(n, None))
+        )
+        return self._fuse(batch, own)._replace(neighbors=self._fuse(neighbors, other)), []
+
+    def _fuse(self, batch: Batch, codes: ViewOutputs) -> Outputs:
+        """Return the outputs for the batch of all processes."""
         batch, codes = gather_outputs(batch, codes)
-        fused = self.network.fuse(codes.z, batch.present)
-        return Outputs(batch, codes, fused, neighbors), x_hat
+        return Outputs(batch, codes, self.network.fuse(codes.z, batch.present))
 
     @property
     def pseudo_labels(self) -> PseudoLabels:
@@ -170,12 +186,11 @@ class Protocol(DeepMethod):
         space = ViewSpace(views, k)
         return broadcast(torch.from_numpy(space.neighbor_table(k)))
 
-    def draw_partners(
+    def use_neighbors(
         self, source: Source, generator: torch.Generator, progress: float, neighbors: Tensor
     ) -> Context:
-        """Draw one of the neighbours (n, m) of every sample."""
-        choice = torch.randint(neighbors.shape[1], (len(source), 1), generator=generator)
-        return Context(source, neighbors.gather(1, choice)[:, 0])
+        """Return the context of an epoch of stage 2 with neighbours (n, m)."""
+        return Context(source, generator, neighbors)
 
     @torch.no_grad()
     def start_rebalancing(self, source: Source, generator: torch.Generator) -> Tensor:
@@ -188,11 +203,10 @@ class Protocol(DeepMethod):
     def label_samples(
         self, source: Source, generator: torch.Generator, progress: float, start: Tensor
     ) -> Context:
-        """Return the pseudo-labels and the partners of an epoch of stage 3."""
+        """Return the pseudo-labels and the neighbours of an epoch of stage 3."""
         labels = self.pseudo_labels.on_epoch_start(source, generator, progress, start[:, 0])
-        if self.config.structure.kind == "attention":
-            return Context(source, None, labels)
-        return self.draw_partners(source, generator, progress, start[:, 1:])._replace(labels=labels)
+        neighbors = start[:, 1:] if self.config.structure.kind == "neighbors" else None
+        return Context(source, generator, neighbors, labels)
 
     @torch.no_grad()
     def read_out(self, source: Source, generator: torch.Generator) -> None:
@@ -228,4 +242,3 @@ class Protocol(DeepMethod):
         if isinstance(self.network, MultiViewNetwork):
             return self.network.consensus.weights()
         return super().view_weights()
-

@@ -64,7 +64,10 @@ def contrastive_losses(
         if t is None:  # without labels the clusters mean nothing yet
             return {"feature": feature}
         views = _view_predictions(out)
-        return {"feature": feature, "class": sum_of(_class_loss(c, *view, t) for view in views) / len(out.codes.z)}
+        return {
+            "feature": feature,
+            "class": sum_of(_class_loss(c, *view, t) for view in views) / len(out.codes.z),
+        }
     pairs = list(view_consensus_pairs(out.codes, out.fused, out.batch.present))
     return {
         "feature": sum_of(weight[x.view] * _feature_loss(c, x, t) for x in pairs),
