@@ -11,9 +11,10 @@ from scipy.spatial.distance import cdist
 from sklearn.metrics import adjusted_rand_score
 from tests.examples import Floats, Labels, blobs
 
+from protocol_mvc.partition import graphs
 from protocol_mvc.partition.graphs import (
+    Communities,
     ViewSpace,
-    about_communities,
     communities,
     compact,
     directed_graph,
@@ -21,6 +22,7 @@ from protocol_mvc.partition.graphs import (
     impute,
     join_views,
     kmeans,
+    louvain,
     merge_groups,
     modularity,
     nearest_neighbors,
@@ -59,7 +61,11 @@ def test_neighbours_are_the_nearest_other_rows(n: int, k: int, seed: int):
     distance = cdist(x, x)
     np.fill_diagonal(distance, np.inf)
     expected = np.argsort(distance, axis=1)[:, : min(k, n - 1)]
-    np.testing.assert_array_equal(nearest_neighbors(x, k), expected)
+    found = nearest_neighbors(x, k)
+    assert found.shape == expected.shape
+    assert all(len({i, *near}) == 1 + len(near) for i, near in enumerate(found.tolist()))
+    own = np.arange(n)[:, None]  # of equal distances in float32, either may come first
+    np.testing.assert_allclose(distance[own, found], distance[own, expected], atol=1e-3)
 
 
 def test_neighbours_of_repeated_rows_are_at_distance_0_and_never_the_row_itself():
@@ -229,14 +235,28 @@ def test_parts_of_a_graph_are_its_communities():
 
 @pytest.mark.parametrize("n_groups", [3, 10, 40])
 def test_about_as_many_communities_as_asked_for(n_groups: int):
-    labels = about_communities(graph_of(rows(200)), n_groups, 0)
+    labels = Communities(graph_of(rows(200)), 0).about(n_groups)
     assert abs(labels.max() + 1 - n_groups) <= max(2, 0.15 * n_groups)
 
 
-@pytest.mark.parametrize("find", [communities, about_communities])
-def test_the_same_seed_gives_the_same_communities(find: Any):
+def test_the_same_seed_gives_the_same_communities_whatever_was_asked_before():
     graph = graph_of(rows(90))
-    np.testing.assert_array_equal(find(graph, 7, 3), find(graph, 7, 3))
+    first, second = communities(graph, 7, 3), Communities(graph, 3)
+    np.testing.assert_array_equal(first, second.exactly(7))
+    np.testing.assert_array_equal(first, second.exactly(7))
+    about = second.about(20)
+    np.testing.assert_array_equal(about, second.about(20))
+    assert set(second.exactly(5)) == set(range(5))
+
+
+def test_no_resolution_is_solved_twice(monkeypatch):
+    solved = list[float]()
+    monkeypatch.setattr(graphs, "louvain", lambda g, x, seed: solved.append(x) or louvain(g, x, seed))
+    found = Communities(graph_of(rows(90)), 0)
+    for n_groups in (3, 7, 3, 12, 7):
+        found.exactly(n_groups)
+        found.about(2 * n_groups)
+    assert len(set(solved)) == len(solved)
 
 
 @every_criterion
