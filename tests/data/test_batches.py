@@ -12,7 +12,7 @@ from scipy.sparse import csr_array
 from tests.examples import blobs, seeded, source, with_gaps
 
 from protocol_mvc import as_views
-from protocol_mvc.data.batches import BLOCK, Batch
+from protocol_mvc.data.batches import BLOCK, Batch, Source
 from protocol_mvc.data.scaling import fit_scalers, scaled_rows
 
 VIEWS, _ = blobs((15, 5))
@@ -81,6 +81,20 @@ def test_sparse_views_give_the_batches_of_dense_ones():
     for a, b in zip(dense.shuffled(seeded()), thin.shuffled(seeded()), strict=True):
         assert torch.equal(a.rows, b.rows)
         assert all(torch.equal(x, y) for x, y in zip(a.views, b.views, strict=True))
+
+
+def test_components_are_kept_and_are_the_same_to_the_bit_when_they_are_not():
+    views = as_views([x - x.min() for x in VIEWS])
+    for arrays in (views.arrays, [csr_array(x) for x in views.arrays]):
+        trained = source(arrays, 8)
+        trained.scalers = fit_scalers(trained.views, "none", 2)
+        fresh = Source(trained.views, trained.scalers, batch_size=8, device=trained.device)
+        assert all(x.shape[1] == 2 for batch in trained.shuffled(seeded()) for x in batch.views)
+        assert trained._scaled.keys() == {0, 1}
+        for one, other in zip(trained.blocks(), fresh.blocks(), strict=True):
+            assert all(torch.equal(x, y) for x, y in zip(one.views, other.views, strict=True))
+        single = fresh.take(torch.tensor([7])).views
+        assert all(torch.equal(x[0], trained._scaled[v][7]) for v, x in enumerate(single))
 
 
 def test_a_source_is_as_long_as_its_data():

@@ -291,7 +291,8 @@ shapes = st.sampled_from([(5, 3), (3, 5), (40, 12), (30, 1)])
 
 @given(shapes, st.integers(0, 99), st.sampled_from(KINDS))
 def test_all_components_keep_all_distances(shape, seed, kind):
-    x = mixture(*shape, seed)
+    n, width = shape
+    x = mixture(n, width, seed)
     before, after = pdist(scale(x, kind).astype(float)), pdist(components(x, 99, kind).astype(float))
     unit = after.max() / before.max() if before.max() > 0 else 1.0
     np.testing.assert_allclose(after, unit * before, atol=1e-4 * max(after.max(), 1e-3))

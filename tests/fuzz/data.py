@@ -153,13 +153,14 @@ def check_views(case: tuple[tuple[Any, Any], Any, Any]) -> None:
         return
     _check_consistent(views)
     outcome(lambda: views[rows])
-    scalings, refused = outcome(lambda: fit_scalers(views, scale))
-    if refused is not None:
-        return
-    for v, scaling in enumerate(scalings):
-        scaled, _ = outcome(partial(scaled_rows, views, v, slice(None), scaling))
-        assert scaled.dtype == np.float32
-        assert np.isfinite(scaled).all()
+    for n_components in (None, 2):
+        scalings, refused = outcome(partial(fit_scalers, views, scale, n_components))
+        if refused is not None:
+            return
+        for v, scaling in enumerate(scalings):
+            scaled, _ = outcome(partial(scaled_rows, views, v, slice(None), scaling))
+            assert scaled.dtype == np.float32
+            assert np.isfinite(scaled).all()
 
 
 def _check_consistent(views: Views) -> None:

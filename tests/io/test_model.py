@@ -16,6 +16,8 @@ from tests.examples import SMALL, TINY, TINY_PAPER, blobs, tiny, with_gaps
 from tests.io.model_folders import contents, forge_arrays, forge_record
 
 from protocol_mvc import PROTOCOL, stability
+from protocol_mvc.data import fit_scalers
+from protocol_mvc.estimators import base
 from protocol_mvc.exceptions import ModelFileError
 from protocol_mvc.io.model import ARRAYS, FILES, SCHEMA_VERSION, _pack_ids, _unpack_ids, to_json
 from protocol_mvc.methods.protocol.config import PRESETS
@@ -241,8 +243,9 @@ def set_config(**fields: Any) -> Any:
         lambda record: record.update(id_dtype="int32"),
         lambda record: record["views"].pop(),
         lambda record: record["views"][0].update(scaling="eval"),
+        lambda record: record["views"][0].update(scaling="auto"),
     ],
-    ids=range(18),
+    ids=range(19),
 )
 def test_forged_records_are_refused(folder, change):
     forge_record(folder, change)
@@ -262,6 +265,8 @@ def test_forged_records_are_refused(folder, change):
         {"module.more": np.zeros(3, dtype=np.float32)},
         {"scalers.0.shift": np.zeros(4)},
         {"scalers.0.shift": np.zeros(5, dtype=np.float32)},
+        {"scalers.0.shift": np.full(5, np.inf)},
+        {"scalers.1.factor": np.full(4, np.nan)},
     ],
     ids=str,
 )
@@ -269,6 +274,48 @@ def test_forged_arrays_are_refused(folder, change):
     forge_arrays(folder, load_file(folder / ARRAYS) | change)
     with pytest.raises(ModelFileError, match=r"model\.safetensors"):
         PROTOCOL.load(folder)
+
+
+class TestComponents:
+    @pytest.fixture
+    def model(self, monkeypatch):
+        """All components: as many as features, so that every network fits."""
+        with_components = lambda views, scaling="auto", *_, **__: fit_scalers(views, scaling, 99)
+        monkeypatch.setattr(base, "fit_scalers", with_components)
+        return tiny().fit(VIEWS)
+
+    def test_they_are_loaded_to_the_same_bits(self, model, folder):
+        assert all(scaler.axes is not None for scaler in model.scalers_)
+        check_equal(PROTOCOL.load(folder), model, VIEWS)
+
+    @pytest.mark.parametrize(
+        "change",
+        [
+            {"scalers.0.axes": np.full((5, 5), np.nan)},
+            {"scalers.0.axes": np.zeros((5, 5), dtype=np.float32)},
+            {"scalers.0.axes": np.zeros((4, 5))},
+            {"scalers.0.axes": np.zeros(5)},
+            {"scalers.0.axes": np.array(1.0)},
+            {"scalers.0.axes": np.zeros((5, 0)), "scalers.0.offset": np.zeros(0)},
+            {"scalers.0.axes": np.zeros((5, 3)), "scalers.0.offset": np.zeros(3)},  # the network has other
+            {"scalers.1.offset": np.array([np.inf, 0, 0, 0])},
+            {"scalers.1.offset": np.zeros(3)},
+            {"scalers.1.mean": np.full(4, np.nan)},
+            {"scalers.1.explained_variance": np.zeros(2)},
+        ],
+        ids=range(11),
+    )
+    def test_forged_ones_are_refused(self, folder, change):
+        forge_arrays(folder, load_file(folder / ARRAYS) | change)
+        with pytest.raises(ModelFileError, match=r"model\.safetensors"):
+            PROTOCOL.load(folder)
+
+    def test_none_may_be_lost(self, folder):
+        arrays = load_file(folder / ARRAYS)
+        del arrays["scalers.0.offset"]
+        forge_arrays(folder, arrays)
+        with pytest.raises(ModelFileError, match=r"scalers\.0\.offset"):
+            PROTOCOL.load(folder)
 
 
 @pytest.mark.parametrize("times", [40, pytest.param(600, marks=pytest.mark.slow)])

@@ -103,7 +103,10 @@ def profiles() -> list[Any]:
 def scalings() -> list[Tensor]:
     with row_by_row():
         found = fit_scalers(as_views(with_gaps(VIEWS)), "standard")
-    return [torch.from_numpy(x) for each in found for x in (each.shift, each.factor)]
+        found += fit_scalers(as_views(with_gaps(VIEWS)), "auto", 2)
+        found += fit_scalers(as_views([np.abs(x) for x in VIEWS]), "lognorm", 2)
+    parts = [x for each in found for x in (each.shift, each.factor, each.axes, each.offset, each.mean)]
+    return [torch.from_numpy(x) for x in parts if x is not None]
 
 
 @contextmanager

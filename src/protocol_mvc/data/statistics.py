@@ -90,7 +90,10 @@ def column_sum(views: Views, v: int, function: Callable[[Any, Any], Any]) -> Flo
 
 def median_row_sum(views: Views, v: int) -> float:
     """Return the median over the present rows of the sum of a row, or 1 if it is 0."""
-    sums = [np.empty(0), *(np.asarray(block.sum(axis=1)).ravel() for block in _present_blocks(views, v))]
+    sums, ones = [np.empty(0)], np.ones(views.n_features[v])
+    with np.errstate(over="ignore"):
+        for block in _present_blocks(views, v):
+            sums.append(block @ ones if is_sparse(block) else block.sum(axis=1))
     total = distributed.all_gather(torch.from_numpy(np.concatenate(sums))).numpy()
     median = float(np.median(total)) if len(total) else 0.0
     return min(median, MAX_ROW_SUM) if median > 0 else 1.0
