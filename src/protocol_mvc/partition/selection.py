@@ -56,26 +56,29 @@ def find_partition(
         found = list(candidate_partitions(data, learned, n_clusters, seed, options))
     if not found:
         found = [kmeans(data.joined, n_clusters, seed)]
-    return select_partition(found, data, n_clusters)
+    return select_partition(found, data, n_clusters, options.view_agreement_weight)
 
 
-def select_partition(candidates: Sequence[Labels], data: ViewSpace, n_clusters: int) -> Selection:
-    """Return the candidate with the largest sum of ranks of `view_agreement` and `cluster_agreement`.
+def select_partition(
+    candidates: Sequence[Labels], data: ViewSpace, n_clusters: int, view_agreement_weight: float = 2.0
+) -> Selection:
+    """Return the candidate with the largest weighted sum of ranks of `view_agreement` and `cluster_agreement`.
 
-    The candidates are ranked twice: the second time, the agreement with the better half counts. A single
-    view is judged by the modularity of its neighbour graph instead of `view_agreement`.
+    A single view is judged by the modularity of its neighbour graph instead of `view_agreement`.
+
+    Args:
+        candidates: labels (n,) each.
+        data: the prepared data of every view.
+        n_clusters: number of clusters K.
+        view_agreement_weight: weight of the first criterion; that of the second is 1.
     """
     if len(data.views) > 1:
         confirmation = [view_agreement(data, labels) for labels in candidates]
     else:
         graph = data.graph("views", data.n_neighbors)
         confirmation = [modularity(graph, labels) for labels in candidates]
-    agreement, ranks = cluster_agreement(candidates), rankdata(confirmation)
-    score = ranks + rankdata(
-        agreement.sum(axis=1).round(9)
-    )  # equal values stay equal in any order of summation
-    better = score >= np.median(score)
-    score = ranks + rankdata(agreement[:, better].sum(axis=1).round(9))
+    agreement = cluster_agreement(candidates).sum(axis=1).round(9)  # the same for any order of summation
+    score = view_agreement_weight * rankdata(confirmation) + rankdata(agreement)
     order = np.argsort(-score, kind="stable")
     best = candidates[order[0]]
     others = [candidates[i] for i in order[1 : 1 + len(candidates) // 2]]
