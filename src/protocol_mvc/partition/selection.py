@@ -62,7 +62,9 @@ def find_partition(
 def select_partition(
     candidates: Sequence[Labels], data: ViewSpace, n_clusters: int, view_agreement_weight: float = 2.0
 ) -> Selection:
-    """Return the candidate with the largest weighted sum of ranks of `view_agreement` and `cluster_agreement`.
+    """Return the candidate with the largest weighted sum of the ranks of two criteria.
+
+    The criteria are `view_agreement` and, summed over the other candidates, `cluster_agreement`.
 
     A single view is judged by the modularity of its neighbour graph instead of `view_agreement`.
 
