@@ -115,7 +115,7 @@ def test_a_preset_gives_the_fields_that_are_not_set():
         (["scaling"], "NAME=VALUE"),
         (["method=mflv"], "'mflvc'"),
         (["method=mflvc", f"{SCALE}=0.3"], SCALE),
-        (["network.classifier_input=latent"], "classifier_input"),
+        (['structure={"kind": "attention"}'], "classifier_input"),
         (["method=mflvc", "preset=paper"], "preset"),
     ],
 )

@@ -102,7 +102,9 @@ class TestDiscriminantDirections:
         x, groups = directions((20, 10, 5), noise=0.3)
         first = discriminant_directions(x, groups, 0.1)
         second = discriminant_directions(unit * (x.astype(np.float64) + shift), groups, 0.1)
-        np.testing.assert_allclose(first @ first.T, second @ second.T, atol=1e-3 * np.abs(first @ first.T).max())
+        np.testing.assert_allclose(
+            first @ first.T, second @ second.T, atol=1e-3 * np.abs(first @ first.T).max()
+        )
 
     def test_small_groups_count_like_large_ones(self):
         rng = np.random.default_rng(0)

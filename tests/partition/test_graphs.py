@@ -190,7 +190,10 @@ def test_one_hot_and_compact(labels: list[int]):
 @settings(max_examples=20)
 @given(seeds, st.integers(1, 5))
 def test_edge_weights_and_modularity_equal_the_double_loop(seed: int, k: int):
-    graph, labels = graph_of(rows(12, seed=seed), 3), compact(np.random.default_rng(seed).integers(k, size=12))
+    graph, labels = (
+        graph_of(rows(12, seed=seed), 3),
+        compact(np.random.default_rng(seed).integers(k, size=12)),
+    )
     a, m = graph.toarray(), labels.max() + 1
     expected = np.zeros((m, m))
     for i in range(12):

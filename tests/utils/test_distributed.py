@@ -65,8 +65,14 @@ def alone() -> dict[str, Any]:
         "profile": profiles(),
         "scaling": scalings(),
         "blocks": map_batches(nn.Identity(), source(VIEWS, 8, shared=True), lambda batch: batch.views),
-        **{f"step of {name}": trained(TINY, steps(name), VIEWS) for name in ("align 1", "align 2", "rebalance")},
-        **{f"paper {name}": trained(PAPER, steps(name), VIEWS) for name in ("reconstruct", "align", "rebalance")},
+        **{
+            f"step of {name}": trained(TINY, steps(name), VIEWS)
+            for name in ("align 1", "align 2", "rebalance")
+        },
+        **{
+            f"paper {name}": trained(PAPER, steps(name), VIEWS)
+            for name in ("reconstruct", "align", "rebalance")
+        },
         "with gaps": trained(TINY, steps("align"), with_gaps(VIEWS)),
         "paper with gaps": trained(PAPER, steps("align"), with_gaps(VIEWS)),
         "fit": fitted(),
@@ -126,9 +132,7 @@ def steps(name: str) -> Callable[[Protocol], Stage]:
     )
 
 
-def trained(
-    config: ProtocolConfig, stage_of: Callable[[Protocol], Stage], views: Any
-) -> dict[str, Tensor]:
+def trained(config: ProtocolConfig, stage_of: Callable[[Protocol], Stage], views: Any) -> dict[str, Tensor]:
     """Gradients of the one step of a stage, and its losses."""
     batches = source(views, 64, shared=True)
     method = build(lambda: Protocol(config, list(batches.views.n_features), 3), seeded())

@@ -231,7 +231,12 @@ class TestPaperTraining:
         assert values[0] < values[1]
 
     def test_attention_can_start_from_a_partition(self):
-        structure = {"kind": "attention", "latent_dim": 8, "dim_feedforward": 8, "classifier_input": "projection"}
+        structure = {
+            "kind": "attention",
+            "latent_dim": 8,
+            "dim_feedforward": 8,
+            "classifier_input": "projection",
+        }
         config = ProtocolConfig.model_validate(TINY.model_dump() | {"structure": structure})
         protocol = fitted(config=config)
         assert [stage.name for stage in protocol.stages()] == ["align", "rebalance", "read out"]
@@ -356,9 +361,7 @@ def test_inference_gives_unit_projections_and_probabilities(config, views):
         torch.testing.assert_close(norms, torch.ones(90, 2))
 
 
-@pytest.mark.parametrize(
-    "changes", [{}, {"schedule__n_epochs_rebalance": 0}, {"readout": "kmeans"}], ids=str
-)
+@pytest.mark.parametrize("changes", [{}, {"schedule__n_epochs_rebalance": 0}, {"readout": "kmeans"}], ids=str)
 def test_read_out_gives_a_prior_and_labels(changes):
     protocol = fitted(**changes)
     assert bool(infer_all(protocol, source(VIEWS)).log_proba.isfinite().all())
