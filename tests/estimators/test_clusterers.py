@@ -341,7 +341,7 @@ class TestScikitLearn:
         model = PROTOCOL().set_params(config="paper", config__structure__latent_dim=9)
         assert isinstance(model.config, ProtocolConfig)
         assert model.config.readout == "kmeans"
-        assert model.config.structure.latent_dim == 9
+        assert dict(model.config.structure)["latent_dim"] == 9
 
     def test_unknown_preset_is_no_error_before_fit(self):
         assert PROTOCOL(config="papper").get_params()["config"] == "papper"

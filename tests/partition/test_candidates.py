@@ -28,7 +28,8 @@ def directions(sizes: tuple[int, ...], *, noise: float = 0.1, width: int = 8, se
 def within_covariance(x: Floats, groups: Labels) -> Floats:
     """Mean over the samples of the outer product of the differences to their group."""
     residual = np.concatenate([x[groups == g] - x[groups == g].mean(0) for g in set(groups)])
-    return residual.T @ residual / len(x)
+    covariance: Floats = residual.T @ residual / len(x)
+    return covariance
 
 
 def test_group_of_10_of_1000_survives_where_k_means_loses_it():
