@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from benchmarks import plots, render, scale, startup, studies, tables, throughput, transport
+from benchmarks import plots, quality, render, scale, startup, studies, tables, throughput, transport
 from benchmarks.datasets import DATASETS, available_datasets
 from benchmarks.methods import ABLATION, INCOMPLETE, METHODS, NETWORKS, Changes
 from benchmarks.options import (
@@ -36,13 +36,14 @@ from benchmarks.options import (
 )
 from benchmarks.records import Record
 from benchmarks.runs import Unit, cluster, run_missing
+from benchmarks.sections import METHOD_SECTIONS, SECTIONS
 
 app = typer.Typer(help="Measured runs, recorded as JSON lines, and tables of them.", no_args_is_help=True)
 
 
 @app.command()
 def run(
-    methods: Methods = "kmeans,protocol",
+    methods: Methods = "leiden,protocol",
     datasets: Datasets = "digits",
     ratios: Ratios = "0.1",
     seeds: Seeds = "0,1,2",
@@ -72,6 +73,30 @@ def run(
         _show(tables.score_table(rows, f"Mean over seeds, from {records}"))
 
 
+@app.command("quality")
+def run_quality(
+    datasets: Annotated[
+        str, typer.Option(help=f"{', '.join(quality.HALVES)}, all, or names separated by commas.")
+    ] = "development",
+    seeds: Seeds = "0,1,2",
+    methods: Methods = "kmeans,gmm,ward,spectral,leiden,protocol",
+    changes: Set = None,
+    table: Annotated[
+        bool, typer.Option("--table", help="Print the table of the records and run nothing.")
+    ] = False,
+    records: RecordFile = RESULTS / "quality.jsonl",
+    data_home: DataHome = None,
+) -> None:
+    """Run PROTOCOL and the references on all data sets; looks at the confirmation half are counted."""
+    if not table:
+        names, chosen = quality.dataset_names(datasets), split(methods, str, "method")
+        check_known(names, DATASETS, "data set")
+        check_known(chosen, METHODS, "method")
+        wanted = quality.quality_units(chosen, names, split(seeds, int, "seed"))
+        _collect(wanted, records, chosen_changes(changes, wanted), "quality")
+    typer.echo(render.body(quality.quality(read_records([str(records)]))), nl=False)
+
+
 @app.command()
 def ablation(
     datasets: Datasets = "hdigit",
@@ -95,7 +120,7 @@ def recall_by_size(records: RecordFiles = PATTERNS) -> None:
 
 @app.command("balanced-test")
 def balanced_test(
-    methods: Methods = "kmeans,protocol",
+    methods: Methods = "leiden,protocol",
     datasets: Datasets = "digits",
     ratios: Ratios = "0.1,0.5,0.9",
     seeds: Seeds = "0,1,2",
@@ -122,7 +147,7 @@ def calibration(
     """Compare the confidence of labels with their accuracy."""
     wanted = chosen_units("protocol", datasets, ratios, seeds)
     given = chosen_changes(changes, wanted)
-    rows = _collect(wanted, records, given, "calibration", studies.calibration)
+    rows = _collect(wanted, records, given, "calibration")
     _show(*tables.study_tables(rows, "calibration"))
 
 
@@ -220,7 +245,7 @@ def report(
     update: Annotated[Path | None, typer.Option(help="Page whose generated parts are updated.")] = None,
 ) -> None:
     """Write the tables of all records, beside those of the paper."""
-    found, makers = read_records(records), tables.SECTIONS | (tables.METHOD_SECTIONS if update else {})
+    found, makers = read_records(records), SECTIONS | (METHOD_SECTIONS if update else {})
     sections = {name: make(found) for name, make in makers.items()}
     if update is not None:
         update.write_text(render.fill(update.read_text(encoding="utf-8"), sections), encoding="utf-8")

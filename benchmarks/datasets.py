@@ -29,6 +29,8 @@ class Dataset(NamedTuple):
     n_features: tuple[int, ...] = ()  # of each view; known for the data sets of the paper
     mat_names: tuple[str, ...] = ()  # names of its `.mat` file in the literature
     n_unused: int = 0  # columns at the end of each view of that file, which the papers do not use
+    half: str = ""  # of the quality benchmark: "development", "confirmation", or neither; see NOTES.md
+    balanced: bool = False  # classes of equal size: the quality benchmark draws an imbalanced subset
 
     @property
     def has_file(self) -> bool:
@@ -45,18 +47,24 @@ DATASETS = {
     "bbcsport": Dataset(
         "ffe0493e0495fa8528007a97d064508fd2cc4c743aa2af7e4becd403a9a757d4",
         "Sport news, two views of term counts, five classes of unequal size.",
+        half="development",
     ),
     "bdgp": Dataset(
         "fa90cb83d1a52baa683133ce4d13cedff8d27788eaa25edf5bf48a7f5cbe73de",
         "Drosophila embryos, image and text features.",
+        half="development",
+        balanced=True,
     ),
     "caltech101_7_rc": Dataset(
         "1fd8922c5d5ce9f1aaeac62b467aa0fde2d5790e1ee15ce916d23c0952cd0b8e",
         "Caltech101-7, six re-extracted image features, seven classes of unequal size.",
+        half="development",
     ),
     "caltech_5v_rc": Dataset(
         "68e6e39dbfcddd3bdfefacd584cc38f8571037b8f0251865f2930db0499342c9",
         "Caltech-101 images, five re-extracted features, a stand-in for Caltech-5V.",
+        half="confirmation",
+        balanced=True,
     ),
     "caltech5v": Dataset(
         "",
@@ -68,24 +76,37 @@ DATASETS = {
         "Cifar10: CIFAR-10 images, three views of deep features.",
         *(50000, 10, (512, 2048, 1024), ("Cifar10", "cifar_10")),
     ),
-    "digits": Dataset("", "The 8 x 8 digits of scikit-learn, four views computed here; needs no file."),
+    "digits": Dataset(
+        "",
+        "The 8 x 8 digits of scikit-learn, four views computed here; needs no file.",
+        half="development",
+        balanced=True,
+    ),
     "fashion": Dataset(
         "7453b11127858cfa832a0b61c054014f6b658600aee802681584b173bc69fb56",
         "Fashion-MNIST, three images of one class as three views.",
         *(10000, 10, (784, 784, 784), ("Fashion", "Fashion_MV")),
+        half="confirmation",
+        balanced=True,
     ),
     "handwritten": Dataset(
         "9b64cd471ab3f45836b619bc37b840753dc947d94a84d09874cbaf657740617b",
         "UCI multiple features, six descriptions of handwritten digits.",
+        half="development",
+        balanced=True,
     ),
     "hdigit": Dataset(
         "c5a620353a0965f79b08e0ed174b6daa0261c245b949e5f2ed885925a4d8f8a6",
         "MNIST and USPS digits as raw pixels.",
         *(10000, 10, (784, 256), ("Hdigit",)),
+        half="development",
+        balanced=True,
     ),
     "mnist_usps": Dataset(
         "778f9a4a106f38c7aa93b45634ddc8cb8ed988d30ab3c63e26f580ef27bf5741",
         "MNIST and USPS digits, both 28 x 28.",
+        half="confirmation",
+        balanced=True,
     ),
     "nuswide": Dataset(
         "",
@@ -96,7 +117,80 @@ DATASETS = {
         "a558ea21535fa2c35e275238b9e76b84304c551bf6cc5ec18d71429077709eea",
         "Three views of three features, for quick tests.",
     ),
+    "pbmc5k_cite": Dataset(
+        "e2a07914b54eaad968f4a7d883aaa468adcd3aede5b1be32d2fcc70d27ed935c",
+        "CITE-seq of 5,000 blood cells: RNA counts and 29 antibody tags, seven types.",
+        half="development",
+    ),
+    "pbmc_inhouse_cite": Dataset(
+        "ceb5cc86e2caeb3a3da4080df82b7e7d8150fb2ce700c97b1b514ea7658bb9b2",
+        "CITE-seq of blood cells: RNA counts and ten antibody tags, six types, one of seven cells.",
+        half="confirmation",
+    ),
+    "cbmc_cite": Dataset(
+        "609c433903d04101577072535f4f0714cc95e2a569e60d0c489f4907bb5cdd60",
+        "CITE-seq of cord blood: RNA components and 13 antibody tags, twelve types.",
+        half="development",
+    ),
+    "snare_celllines": Dataset(
+        "f6d76f25c33e4d9e029142331a081d5c9834788e4c7456c04ce647a65c3a53a6",
+        "RNA components and ATAC topics of four cell lines.",
+        half="development",
+    ),
+    "bmnc2_cite": Dataset(
+        "eb8db11ad7c0433334d24ffb59b759fdfd8a1a1e7bb822161246d13ac365c2c8",
+        "CITE-seq of bone marrow: RNA counts and 25 antibody tags, four types.",
+        half="confirmation",
+    ),
+    "wiki17": Dataset(
+        "0d4f9e490a0a682e004f13dd7ee823a6eb5e6c7ae3551a3c00d6fa3bf31cffa9",
+        "Wikipedia pages of 17 topics: TF-IDF of words, and links; some pages have no text.",
+        half="confirmation",
+    ),
+    "ccle_rppa_metab": Dataset(
+        "9404b9c5568abffa6f769eecebe887ccb0a4ae4aaa50126003687a419ae43a79",
+        "Cancer cell lines of 20 tissues: proteins and metabolites.",
+        half="development",
+    ),
+    "dermatology": Dataset(
+        "293090069997ccc07d458558105ac2ffa07d1befa96021215241062b7f0fcd30",
+        "UCI dermatology: clinical and histological attributes, six diagnoses.",
+        half="confirmation",
+    ),
+    "urban_landcover": Dataset(
+        "2ac5164a8cab42149a126ff4972329f6fcf0ef38bd123485dd2d113af8159f13",
+        "UCI urban land cover: seven scales of segmentation, nine classes.",
+        half="development",
+    ),
+    "ctg10": Dataset(
+        "a8e904f424e4c6a1f87fb9be0c982a07923491418a2d8558326ce06ddb7a1e87",
+        "UCI cardiotocography: features of the signal and of its histogram, ten patterns.",
+        half="confirmation",
+    ),
+    "tara_oceans": Dataset(
+        "2ded152ebf48c42ee688482a8f8bf061bcafca0adf057be93ea4d975dc5371ae",
+        "Ocean samples: chemistry, taxa counts and gene families, four depth layers.",
+        half="confirmation",
+    ),
+    "nci60_4arrays": Dataset(
+        "c1bbdd0b173b8f00d4586812ae4b80f2fee9eb4b6d1570a88cae62d920f1ddb9",
+        "60 cell lines on four expression arrays, nine tissues; a smoke test.",
+    ),
+    "msrcv1": Dataset(
+        "cacd30924b644a0ae11ffaa2c21baf43d29b7dbe44b6171eb9e08931c917fc7f",
+        "MSRC-v1 images, five features, seven classes of equal size.",
+        half="confirmation",
+        balanced=True,
+    ),
+    "webkb2": Dataset(
+        "294247772d624bf97a1a31f157d4723f9343d12ee22b3bae08ccf0f07a0384c0",
+        "WebKB pages by their words and by the words of links to them, two classes.",
+        half="development",
+    ),
 }
+
+
+QUALITY_RATIO = 0.1  # imbalance ratio of balanced data sets in the quality benchmark
 
 
 def list_datasets() -> list[str]:

@@ -1,23 +1,24 @@
 """The methods of the benchmark by name: estimators with `fit`, `labels_` and `predict`."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from benchmarks.classical import BestViewKMeans, ViewKMeans, ViewSpectral
 from benchmarks.records import as_stored
+from benchmarks.references import Reference
 from protocol_mvc.data import Views
 from protocol_mvc.estimators.base import MultiViewClusterer
 from protocol_mvc.estimators.clusterers import ESTIMATORS, PROTOCOL
+from protocol_mvc.evaluation.comparison import REFERENCES
 from protocol_mvc.utils.config import make_config, update_config
 
 Labels = npt.NDArray[np.int64]
 Config = dict[str, Any]  # as a record holds it
 Changes = Mapping[str, Any]  # values by the names of config fields, with dots: {"losses.rebalanced": False}
 
-NO_REBALANCING: Config = {"schedule.n_rounds": 0}  # ends the training after the alignment
+NO_REBALANCING: Config = {"schedule.n_epochs_rebalance": 0}  # ends the training after the alignment
 # The ablation of the paper: alignment alone, with POT labels, with POT labels and rebalanced losses.
 ABLATION: dict[str, Config] = {
     "base": NO_REBALANCING,
@@ -41,31 +42,25 @@ NETWORKS: dict[str, Network] = {
     for preset in estimator._presets
 } | {name: Network(PROTOCOL, "default", changes) for name, changes in ABLATION.items()}
 
-CLASSICAL: dict[str, Callable[[int, int], Any]] = {
-    "kmeans": ViewKMeans,
-    "kmeans-best-view": BestViewKMeans,
-    "spectral": ViewSpectral,
-}
-METHODS = [*CLASSICAL, *NETWORKS]
-UPPER_BOUNDS = {"kmeans-best-view"}  # methods that use the true labels
-COMPARED = [*CLASSICAL, *ESTIMATORS, "ardmvc-am"]  # the meaning of "all"
-# Methods for samples with missing views; K-means fills them with zeros.
-INCOMPLETE = ["kmeans", *(name for name, (kind, *_) in NETWORKS.items() if kind._method.incomplete)]
+METHODS = [*REFERENCES, *NETWORKS]
+FIVE = ["kmeans", "gmm", "ward", "spectral", "leiden"]  # references that users would pick
+COMPARED = [*FIVE, *ESTIMATORS, "ardmvc-am"]  # the meaning of "all"
+# Methods for samples with missing views; references impute them.
+INCOMPLETE = [*REFERENCES, *(name for name, (kind, *_) in NETWORKS.items() if kind._method.incomplete)]
 
 
 def make_estimator(method: str, n_clusters: int, seed: int, config: Config) -> Any:
     """Return the estimator of a method, not fitted."""
-    if method in CLASSICAL:
-        return CLASSICAL[method](n_clusters, seed)
+    if method in REFERENCES:
+        return Reference(method, n_clusters, seed)
     estimator = NETWORKS[method].estimator
     fields = make_config(type(estimator._presets["default"]), config)
     return estimator(n_clusters, config=fields, random_state=seed)
 
 
 def fit_method(method: str, views: Views, seed: int, config: Config, labels_true: Labels) -> Any:
-    """Return the fitted estimator; only upper bounds get more of the true labels than their number."""
-    model = make_estimator(method, len(np.unique(labels_true)), seed, config)
-    return model.fit(views, labels_true) if method in UPPER_BOUNDS else model.fit(views)
+    """Return the fitted estimator; it gets no more of the true labels than their number."""
+    return make_estimator(method, len(np.unique(labels_true)), seed, config).fit(views)
 
 
 def config_of(method: str, changes: Changes | None = None) -> Config:
@@ -87,7 +82,7 @@ def config_of(method: str, changes: Changes | None = None) -> Config:
 
 
 def with_underscores(changes: Changes) -> Config:
-    """Return changes with the names of `update_config`: `schedule__n_rounds` for `schedule.n_rounds`."""
+    """Return changes with the names of `update_config`: `losses__rebalanced` for `losses.rebalanced`."""
     return {name.replace(".", "__"): value for name, value in changes.items()}
 
 

@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ import torch
 Record = dict[str, Any]
 
 RESULTS = Path(__file__).parent / "results"
-PACKAGES = ("torch", "numpy", "scipy", "scikit-learn")
+PACKAGES = ("torch", "numpy", "scipy", "scikit-learn", "igraph")
 
 
 def read(path: Path) -> list[Record]:
@@ -67,8 +67,16 @@ def provenance() -> Record:
         "commit": commit(),
         "machine": platform.machine(),
         "threads": torch.get_num_threads(),
-        "versions": {"python": platform.python_version()} | {name: version(name) for name in PACKAGES},
+        "versions": {"python": platform.python_version()} | {name: _version(name) for name in PACKAGES},
     }
+
+
+def _version(package: str) -> str | None:
+    """Return the version of a package, or None if it is not installed."""
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
 
 
 def now() -> str:

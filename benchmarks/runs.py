@@ -53,6 +53,7 @@ def cluster(unit: Unit, config: Config, *, missing_rate: float = 0.0) -> Record:
         **epochs_and_stages(model),
         "scores": rounded_scores(labels_true, model.labels_),
         **class_recalls(labels_true, model.labels_),
+        **calibration(labels_true, model),
     }
 
 
@@ -126,6 +127,14 @@ def class_recalls(labels_true: Labels, labels_pred: Labels, sizes_of: Labels | N
 def group_recalls(recalls: list[float]) -> dict[str, float]:
     """Return the mean recall of head, medium and tail classes from the recalls of `class_recalls`."""
     return {name: round(mean, 4) for name, mean in metrics.group_means(recalls)._asdict().items()}
+
+
+def calibration(labels_true: Labels, model: Any) -> Record:
+    """Return how the confidence of the labels compares with their accuracy, for estimators that have one."""
+    if not hasattr(model, "label_distributions_"):
+        return {}
+    found = metrics.calibration(labels_true, model.labels_, model.label_distributions_.max(axis=1))
+    return {"calibration": {name: round(value, 4) for name, value in found._asdict().items()}}
 
 
 def epochs_and_stages(model: Any) -> Record:

@@ -20,7 +20,6 @@ from benchmarks.memory import PeakMemory
 from benchmarks.records import RESULTS, append, now, provenance, timed
 from benchmarks.runs import epochs_and_stages
 from protocol_mvc import PROTOCOL, io
-from protocol_mvc.cli.info import estimate_cost
 from protocol_mvc.data import Views, data_hash, fit_scalers
 from protocol_mvc.evaluation.metrics import all_scores, is_correct
 
@@ -78,6 +77,8 @@ def _write_mixture(n_samples: int, folder: Path, seed: int = 0) -> None:
 
 def _measure(folder: Path, memory_map: bool, max_samples: int | None) -> None:
     """Fit the samples of a folder and append a record."""
+    from protocol_mvc.cli.info import estimate_cost  # of no use to the other commands
+
     passes: dict[str, float] = {}
     views, labels_true, _ = _timed(passes, "read and check", lambda: io.read_views(folder))
     assert labels_true is not None

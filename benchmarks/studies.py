@@ -56,20 +56,17 @@ DEFAULT_CHANGES: dict[str, Changes] = {
     "default": {},
     "logit adjustment of the opposite sign": {"losses.logit_adjustment": -1.0},
     "no logit adjustment": {"losses.logit_adjustment": 0.0},
-    "no logit adjustment of the pseudo-label loss": {"losses.pseudo_label_logit_adjustment": 0.0},
+    "logit adjustment of the pseudo-label loss": {"losses.pseudo_label_logit_adjustment": 1.0},
     "no pseudo-label loss": {"losses.pseudo_label_weight": 0.0},
     "pseudo-label loss of the mixture": {"losses.pseudo_label_loss": "mixture"},
     "softmax twice": {"pseudo_labels.double_softmax": True},
     "transport of a batch, uniform prior": {"pseudo_labels": {"kind": "batch"}},
     "weak prior": {"pseudo_labels.prior_strength": 0.1},
     "no warm-up": {"pseudo_labels.warmup_fraction": 0.0},
-    "no early stopping": {"pseudo_labels.early_stopping": False},
     "no class-level loss": {"losses.class_loss_weight": 0.0},
     "no rebalanced losses": {"losses.rebalanced": False},
-    "structure loss": {"losses.structure_weight": 1.0},
-    "one round": {"schedule.n_rounds": 1},
+    "one round of alignment": {"structure.n_rounds": 1},
     "learning rate 1e-3 in stage 3": {"schedule.lr_rebalance": 1e-3},
-    "alignment of paired views": {"paired_views": None},
 }
 
 
@@ -122,22 +119,6 @@ def balanced_split(labels_true: Labels) -> tuple[Labels, Labels]:
         raise ValueError(f"the smallest class has {sizes.min()} samples: too few to hold out {n_each}")
     test = np.sort(np.concatenate([np.flatnonzero(labels_true == label)[:n_each] for label in classes]))
     return test, np.setdiff1d(np.arange(len(labels_true)), test)
-
-
-def calibration(unit: Unit, config: Config) -> Record:
-    """Compare the confidence of the labels of the training data with their accuracy."""
-    views, labels_true = _load(unit)
-    with timed() as times:
-        model = fit_method(unit.method, views, unit.seed, config, labels_true)
-    confidence = model.predict_proba(views).max(axis=1)
-    values = metrics.calibration(labels_true, model.labels_, confidence)._asdict()
-    return {
-        "data_hash": data_hash(views),
-        "n_samples": len(views),
-        **times,
-        "scores": rounded_scores(labels_true, model.labels_),
-        "calibration": {name: round(value, 4) for name, value in values.items()},
-    }
 
 
 def convergence(unit: Unit, config: Config) -> Record:
@@ -199,7 +180,7 @@ def infer_early(method: Protocol, source: Source, stage: str) -> Inferred:
     """Return the inference of a copy of the method whose training ends now, in this stage."""
     early = not stage.startswith("rebalance")
     config = update_config(method.config, with_underscores(NO_REBALANCING if early else {}))
-    dims = list(source.views.n_features)
+    dims = [scaler.n_outputs for scaler in source.scalers]
     copy = build(lambda: Protocol(config, dims, method.n_clusters), torch.Generator()).to(source.device)
     copy.load_state_dict(method.state_dict())
     if early:

@@ -1,7 +1,6 @@
 """Tables of the records, beside the numbers of the paper."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,7 +11,6 @@ from benchmarks.methods import ABLATION, METHODS, config_of, get_field
 from benchmarks.records import Record
 from benchmarks.runs import Unit, is_run, unit_of
 from benchmarks.studies import DEFAULT_CHANGES, GRIDS
-from protocol_mvc.estimators.clusterers import ESTIMATORS
 
 GROUP = ["dataset", "imbalance_ratio", "method"]
 SCORES = {"ACC": "scores.acc", "NMI": "scores.nmi", "PUR": "scores.pur"}
@@ -385,18 +383,3 @@ def accuracy_grid(runs: Iterable[Record], name: str, mean: Any = "mean") -> pd.D
     rows = [(*(get_field(r["config"], field) for field in GRIDS[name]), r["scores"]["acc"]) for r in runs]
     frame = pd.DataFrame(rows, columns=["down", "across", "acc"])
     return frame.pivot_table(index="down", columns="across", values="acc", aggfunc=mean)
-
-
-# Makers of the sections by the names of their markers in pages.
-SECTIONS: dict[str, Callable[[Sequence[Record]], Section]] = {
-    "main": main,
-    "ablation": ablation,
-    "convergence": convergence,
-    "sensitivity": sensitivity,
-    "ablate-defaults": ablate_defaults,
-    **{name: partial(study_section, name=name) for name in STUDIES},
-    "speed": speed,
-}
-METHOD_SECTIONS: dict[str, Callable[[Sequence[Record]], Section]] = {
-    f"method-{name}": partial(method_section, name=name) for name in ESTIMATORS
-}

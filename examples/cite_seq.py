@@ -52,12 +52,9 @@ parser.add_argument("--out", type=Path, default=Path("out"), help="folder for th
 (out := parser.parse_args().out).mkdir(parents=True, exist_ok=True)
 mudata.set_options(pull_on_update=False)
 
-# 1. A MuData object as single-cell pipelines make it: normalized values in X, principal components in obsm.
+# 1. A MuData object with raw counts.
 rna, protein, kind = simulate(rng := np.random.default_rng(0))
-log = np.log1p(1e4 * rna / rna.sum(axis=1, keepdims=True))  # scanpy: normalize_total, log1p
-genes = AnnData(csr_matrix(log), layers={"counts": csr_matrix(rna)})
-genes.obsm["X_pca"] = PCA(30, random_state=0).fit_transform(log)
-proteins = AnnData(np.log1p(protein) - np.log1p(protein).mean(axis=1, keepdims=True))  # muon: prot.pp.clr
+genes, proteins = AnnData(csr_matrix(rna)), AnnData(protein)
 for part, prefix in ((genes, "gene"), (proteins, "protein")):
     part.obs_names = [f"cell{i:04d}" for i in range(part.n_obs)]
     part.var_names = [f"{prefix}{i}" for i in range(part.n_vars)]
@@ -65,17 +62,18 @@ cells = mudata.MuData({"rna": genes, "prot": proteins[rng.random(len(kind)) > 1 
 cells.obs["cell_type"] = kind
 cells.write(out / "cells.h5mu")
 
-# 2. Baseline: k-means on both views, each divided by its standard deviation. It also sees the proteins that
-# are missing in the file.
-concatenated = np.hstack([x / x.std() for x in (genes.obsm["X_pca"], proteins.X)])
+# 2. Baseline: k-means on both views, prepared as in single-cell pipelines, and each divided by its standard
+# deviation. It also sees the proteins that are missing in the file.
+log = np.log1p(1e4 * rna / rna.sum(axis=1, keepdims=True))  # scanpy: normalize_total, log1p
+clr = np.log1p(protein) - np.log1p(protein).mean(axis=1, keepdims=True)  # muon: prot.pp.clr
+concatenated = np.hstack([x / x.std() for x in (PCA(30, random_state=0).fit_transform(log), clr)])
 baseline = KMeans(len(TYPES), n_init=10, random_state=0).fit_predict(concatenated)
 
-# 3. PROTOCOL takes the MuData object. Cells without proteins are labelled by their RNA.
-scaling = {"rna:X_pca": "none"}  # principal components keep their proportions
-model = PROTOCOL(n_clusters=len(TYPES), view_columns=["rna:X_pca", "prot"], scaling=scaling, random_state=0)
-model.set_params(config__network__hidden_dims=(200,), config__network__latent_dim=64)  # small and quick
-model.set_params(config__schedule__n_epochs_reconstruct=10)
-model.fit(cells)
+# 3. PROTOCOL takes the MuData object and prepares the counts itself. Cells without proteins are labelled by
+# their RNA.
+model = PROTOCOL(n_clusters=len(TYPES), random_state=0).fit(cells)
+for view, scaler in zip(model.view_names_in_, model.scalers_, strict=True):
+    print(f"{view}: scaled by {scaler.kind}, {scaler.n_outputs} principal components")
 for name, labels in (("K-means", baseline), ("PROTOCOL", model.labels_)):
     accuracy, tail = clustering_accuracy(kind, labels), group_recall(kind, labels).tail
     print(f"{name:>10}: accuracy {accuracy:.3f}, recall of the rarest types {tail:.3f}")

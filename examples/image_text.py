@@ -63,10 +63,7 @@ show("K-means", topic, KMeans(len(TOPICS), n_init=10, random_state=0).fit_predic
 
 # 3. PROTOCOL gets the number of topics, but no topic of any item.
 views = {"image": image, "text": text}
-model = PROTOCOL(n_clusters=len(TOPICS), random_state=0)
-model.set_params(config__schedule__n_epochs_reconstruct=10)  # short, for a first result
-model.set_params(config__paired_views__n_epochs_reconstruct=20)
-model.fit(views)
+model = PROTOCOL(n_clusters=len(TOPICS), random_state=0).fit(views)
 show("PROTOCOL", topic, model.labels_)
 for name, hits, size in zip(TOPICS, *matched_counts(topic, model.labels_)[:2], strict=True):
     print(f"{name:>10}: {hits} of {size} found")

@@ -22,18 +22,17 @@ from tests.examples import TINY, blobs
 import protocol_mvc
 from protocol_mvc import exceptions
 from protocol_mvc.cli import main
-from protocol_mvc.data import SCALINGS
+from protocol_mvc.data import SCALINGS, scaling, scaling_choice
 from protocol_mvc.estimators import clusterers
 from protocol_mvc.evaluation.metrics import clustering_accuracy
 from protocol_mvc.evaluation.stability import DISSOLVED_JACCARD
 from protocol_mvc.methods.protocol.config import PRESETS
 from protocol_mvc.partition import consensus
-from protocol_mvc.partition.config import CandidateOptions
+from protocol_mvc.partition.config import PartitionOptions
 from protocol_mvc.report import charts, facts
 from protocol_mvc.report.page import N_LEAST_CONFIDENT
 from protocol_mvc.report.text import MAX_PRIOR_DIFFERENCE
 from protocol_mvc.transport import solver
-from protocol_mvc.utils.config import update_config
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -41,7 +40,6 @@ PAGES = {path.name: path for path in (ROOT / "README.md", *sorted(DOCS.rglob("*.
 TEXTS = {name: path.read_text() for name, path in PAGES.items()}
 BLOCK = re.compile(r"^```(python|bash|console)\n(.*?)^```$", flags=re.MULTILINE | re.DOTALL)
 COMMANDS = sorted({code for text in TEXTS.values() for code in re.findall(r"`(protocol-mvc [^`]+)`", text)})
-QUICK = update_config(TINY, {"pseudo_labels__partition__candidates__micro_per_cluster": (3,)})
 
 Names = dict[str, Any]
 
@@ -84,7 +82,7 @@ GIVEN: dict[str, Callable[[], Names]] = {
 @pytest.fixture
 def quick_default(monkeypatch):
     """Make the default preset quick, in Python and in the command."""
-    monkeypatch.setitem(PRESETS, "default", QUICK)
+    monkeypatch.setitem(PRESETS, "default", TINY)
 
 
 @pytest.mark.parametrize("page", [name for name, text in TEXTS.items() if BLOCK.search(text)])
@@ -173,7 +171,7 @@ def test_every_example_is_in_the_gallery():
 
 def test_the_guide_states_the_limits_of_the_code():
     guide = " ".join(TEXTS["guide.md"].split())
-    schedule = PRESETS["default"].schedule
+    schedule, partition = PRESETS["default"].schedule, PartitionOptions()
     for value in (
         f"fewer than {consensus.MIN_CLUSTER_SIZE} samples",
         f"below {DISSOLVED_JACCARD}",
@@ -182,9 +180,12 @@ def test_the_guide_states_the_limits_of_the_code():
         f"{N_LEAST_CONFIDENT} samples",
         f"below {facts.LOW_MEAN_CONFIDENCE}",
         f"below {facts.LOW_CONFIDENCE}",
-        f"({CandidateOptions().max_samples} samples)",
+        f"at most {PRESETS['default'].n_components} principal components",
+        f"{scaling_choice.SAMPLE_ROWS:,} random rows",
+        f"{scaling.DENSE_CELLS // 10**6} million values",
+        f"at most {scaling.SPARSE_ROWS:,} rows",
+        f"fewer than {partition.min_samples_per_cluster} samples per cluster",
         f"`max_steps_per_epoch={schedule.max_steps_per_epoch}`",
-        f"`max_steps_per_epoch_rebalance={schedule.max_steps_per_epoch_rebalance}`",
         f"`max_samples={schedule.max_samples}`",
     ):
         assert value in guide

@@ -82,7 +82,7 @@ def test_stated_values_hold(column: int, preset: str):
 
 def test_fields_exist():
     named = {name for row in rows(DEVIATIONS)[1:] for name in re.findall(r"`([a-z_.]+)`", row[5])}
-    known = {name.replace("__", ".") for name, _ in flatten_config(PRESETS["default"])}
+    known = {name.replace("__", ".") for preset in PRESETS.values() for name, _ in flatten_config(preset)}
     assert named - {"batch_size"} <= known
 
 

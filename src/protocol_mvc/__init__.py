@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         SiMVC,
         load_model,
     )
+    from protocol_mvc.evaluation.comparison import Comparison, compare
     from protocol_mvc.evaluation.robustness import AttackResult, pgd_attack
     from protocol_mvc.evaluation.stability import Stability, stability
     from protocol_mvc.methods.protocol.config import ProtocolConfig
@@ -37,12 +38,14 @@ __all__ = [
     "AECoDDC",
     "AttackResult",
     "CoMVC",
+    "Comparison",
     "GCFAggMVC",
     "ProtocolConfig",
     "SiMVC",
     "Stability",
     "Views",
     "as_views",
+    "compare",
     "exceptions",
     "load_model",
     "pgd_attack",
@@ -52,10 +55,12 @@ __version__ = "0.1.0"
 
 _MODULES = {
     "AttackResult": "evaluation.robustness",
+    "Comparison": "evaluation.comparison",
     "ProtocolConfig": "methods.protocol.config",
     "Stability": "evaluation.stability",
     "Views": "data.views",
     "as_views": "data.views",
+    "compare": "evaluation.comparison",
     "pgd_attack": "evaluation.robustness",
     "stability": "evaluation.stability",
 }

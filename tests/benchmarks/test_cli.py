@@ -8,13 +8,15 @@ import pytest
 from benchmarks import cli, methods, render, runs, studies
 from benchmarks.methods import get_field
 from benchmarks.records import read, read_all
-from benchmarks.tables import METHOD_SECTIONS, SECTIONS
+from benchmarks.sections import METHOD_SECTIONS, SECTIONS
+from tests import examples
 from tests.benchmarks.recorded import QUICK, record
 from tests.examples import blobs
 from typer.testing import CliRunner
 
 from protocol_mvc.data import as_views
-from protocol_mvc.estimators.clusterers import ESTIMATORS
+from protocol_mvc.estimators.clusterers import ESTIMATORS, PROTOCOL
+from protocol_mvc.utils.config import update_config
 
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "benchmarks" / "results"
@@ -112,6 +114,35 @@ def test_another_config_is_another_run(folder, fits):
     run(*words, "--set", f"{WEIGHT}=0.25")
     assert fits == ["kmeans", "protocol", "protocol"]
     assert len(read(folder / "benchmarks" / "results" / "runs.jsonl")) == 3
+
+
+def test_quality_is_recorded_once_and_shown(folder, monkeypatch, fits):
+    small = update_config(PROTOCOL._presets["default"], examples.QUICK)
+    monkeypatch.setitem(methods.NETWORKS, "protocol", methods.Network(PROTOCOL, "small", {}))
+    monkeypatch.setitem(PROTOCOL._presets, "small", small)
+    words = (
+        "quality",
+        "--datasets",
+        "bdgp,bbcsport",
+        "--seeds",
+        "0",
+        "--methods",
+        "leiden,protocol",
+        *SETTINGS,
+    )
+    result = run(*words)
+    assert result.exit_code == 0
+    found = read(folder / "benchmarks" / "results" / "quality.jsonl")
+    assert [(r["study"], r["dataset"], r["imbalance_ratio"]) for r in found[::2]] == [
+        ("quality", "bdgp", 0.1),
+        ("quality", "bbcsport", None),
+    ]
+    assert {"threads", "cpu_seconds"} <= found[0].keys()
+    assert {"acc", "nmi", "tail", "recall"} <= found[0]["scores"].keys()
+    assert {"mean_confidence", "ece"} <= found[1]["calibration"].keys()
+    assert "| bbcsport | development | - |" in result.stdout
+    assert run(*words).stdout == run("quality", "--table").stdout == result.stdout
+    assert len(fits) == 4
 
 
 def test_the_ablation_runs_its_three_variants(fits):
@@ -254,6 +285,8 @@ def test_the_page_of_a_method_is_what_the_records_give(name: str):
         (["run", "--methods", "kmeans,magic"], "'magic'"),
         (["run", "--datasets", "secrets"], "'secrets'"),
         (["run", "--seeds", "0,one"], "'one'"),
+        (["quality", "--datasets", "development,bdgp"], "'development'"),
+        (["quality", "--methods", "magic"], "'magic'"),
         (["run", "--ratios", "half"], "'half'"),
         (["run", "--set", "readout"], "'readout'"),
         (["run", "--colour"], "--colour"),

@@ -7,7 +7,7 @@ import re
 import pytest
 import typer
 from benchmarks import options
-from benchmarks.methods import COMPARED, INCOMPLETE
+from benchmarks.methods import COMPARED, FIVE, INCOMPLETE
 from benchmarks.options import (
     check_known,
     chosen_changes,
@@ -107,7 +107,7 @@ def test_unknown_names_are_refused_with_the_known_ones():
 def test_all_are_the_methods_to_compare():
     assert [unit.method for unit in chosen_units("all", "digits", "0.1", "0")] == COMPARED
     some = [unit.method for unit in chosen_units("all", "digits", "0.1", "0", INCOMPLETE)]
-    assert set(some) == {"kmeans", "protocol", "dsimvc"}
+    assert set(some) == {*FIVE, "protocol", "dsimvc"}
     with pytest.raises(typer.BadParameter, match="'mflvc'"):
         chosen_units("protocol,mflvc", "digits", "0.1", "0", INCOMPLETE)
 

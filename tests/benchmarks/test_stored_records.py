@@ -7,7 +7,7 @@ import pytest
 from benchmarks.methods import METHODS, NETWORKS
 from benchmarks.records import as_stored, read
 from benchmarks.runs import is_run
-from benchmarks.tables import SECTIONS
+from benchmarks.sections import SECTIONS
 
 from protocol_mvc.utils.config import make_config
 
@@ -43,7 +43,7 @@ def test_every_record_of_a_run_has_its_provenance():
         assert {"commit", "machine", "threads", "versions", "data_hash", "n_samples"} <= record.keys()
 
 
-@pytest.mark.parametrize("name", ["main", "ablation", "balanced-test", "calibration", "attacks", "speed"])
+@pytest.mark.parametrize("name", ["main", "attacks", "missing-views", "speed"])
 def test_the_records_fill_the_tables(name: str):
     found = [record for path in FILES for record in read(path)]
     assert SECTIONS[name](found).tables

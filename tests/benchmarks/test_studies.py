@@ -21,7 +21,8 @@ CONFIG = config_of("protocol", QUICK)
 
 @pytest.fixture(autouse=True)
 def _small_data(monkeypatch):
-    monkeypatch.setattr(studies, "load_dataset", lambda name, imbalance_ratio, random_state: (VIEWS, LABELS))
+    for module in (runs, studies):
+        monkeypatch.setattr(module, "load_dataset", lambda *args, **options: (VIEWS, LABELS))
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +69,7 @@ def test_an_attack_is_on_the_model_of_a_plain_fit(fit):
 
 
 def test_confidence_is_that_of_the_labels_of_a_fit(fit):
-    found = studies.calibration(UNIT, CONFIG)
+    found = runs.cluster(UNIT, CONFIG)
     expected = calibration(LABELS, fit.labels_, fit.predict_proba(VIEWS).max(1))
     assert found["scores"] == runs.rounded_scores(LABELS, fit.labels_)
     assert found["calibration"] == pytest.approx(expected._asdict(), abs=1e-4, nan_ok=True)
@@ -102,7 +103,7 @@ def test_labels_after_every_epoch_leave_the_method_as_it_is(method: str):
 
     studies.train_observed(VIEWS, 3, 0, config_of(method, quick(method)), observe)
     assert set(shapes) == {(120, 3)}
-    assert len(shapes) > 4
+    assert len(shapes) >= 4
 
 
 def test_a_training_observed_after_alignment_is_the_base_of_the_ablation():
@@ -113,7 +114,7 @@ def test_a_training_observed_after_alignment_is_the_base_of_the_ablation():
         embeddings[epoch.stage] = infer_all(method, source).embedding.numpy()
 
     studies.train_observed(VIEWS, 3, 0, CONFIG, observe)
-    np.testing.assert_array_equal(embeddings["align"], base.embedding_)
+    np.testing.assert_array_equal(embeddings["align 1"], base.embedding_)
 
 
 def test_there_is_a_tsne_of_the_views_and_after_every_stage(monkeypatch, fit):

@@ -5,8 +5,9 @@ from typing import Any
 import pytest
 from benchmarks import paper, tables
 from benchmarks.methods import config_of
+from benchmarks.sections import METHOD_SECTIONS, SECTIONS
 from benchmarks.studies import DEFAULT_CHANGES, GRIDS
-from benchmarks.tables import METHOD_SECTIONS, NOT_REPORTED, NOT_RUN, SECTIONS, Table
+from benchmarks.tables import NOT_REPORTED, NOT_RUN, Table
 from tests.benchmarks.recorded import record
 
 from protocol_mvc.estimators.clusterers import ESTIMATORS
@@ -272,7 +273,7 @@ def test_a_change_is_compared_with_the_default_in_the_same_seeds():
         changed(0.5, 0, "default"),
         changed(0.9, 1, "default"),
         changed(0.8, 1, "no warm-up"),
-        changed(0.1, 0, "one round") | {"config": OTHER},
+        changed(0.1, 0, "one round of alignment") | {"config": OTHER},
         record(),
     ]
     (table,) = SECTIONS["ablate-defaults"](found).tables

@@ -8,7 +8,6 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from benchmarks.classical import ViewKMeans
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.sparse import csr_array, csr_matrix
@@ -18,7 +17,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from tests.examples import TINY, TINY_PAPER, blobs, tiny, with_gaps
 
-from protocol_mvc import PROTOCOL, ProtocolConfig, as_views
+from protocol_mvc import PROTOCOL, ProtocolConfig, as_views, compare
 from protocol_mvc.data.batches import BLOCK
 from protocol_mvc.data.sampling import class_counts
 from protocol_mvc.evaluation.metrics import mean_recall
@@ -399,7 +398,7 @@ def test_small_clusters_are_recalled_better_than_by_kmeans():
         views, truth = blobs(sizes.tolist(), (10, 10), noise=width, seed=seed)
         model = PROTOCOL(10, scaling="standard", random_state=seed)
         ours.append(mean_recall(truth, model.fit_predict(views)))
-        theirs.append(mean_recall(truth, ViewKMeans(10, seed).fit(as_views(views)).labels_))
+        theirs.append(mean_recall(truth, compare(views, 10, ["kmeans"], random_state=seed).labels["kmeans"]))
     assert min(ours) > 0.9
     assert np.mean(ours) > np.mean(theirs) + 0.03
 

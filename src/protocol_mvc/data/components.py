@@ -9,13 +9,13 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import eigh
-from scipy.sparse.linalg import LinearOperator, svds
 
 from protocol_mvc.data.checks import is_sparse
 
 Floats: TypeAlias = NDArray[np.float64]
 
 NARROW, SHORT = 1000, 1500  # columns and rows up to which all eigenvectors of their products are cheap
+N_ITERATIONS, N_EXTRA_AXES = 8, 20  # of the subspace iterations
 SMALL_CELLS = 2_000_000  # sparse data of at most this size are made dense
 DENSE_NOISE, SPARSE_NOISE = 1e-24, 1e-12  # smaller shares of the squares are rounding errors
 NULL = 1e-13  # share of the largest variance below which an axis is undetermined
@@ -111,21 +111,14 @@ def _largest(matrix: Floats, d: int) -> tuple[Floats, Floats]:
 
 
 def _iterated_axes(x: Any, center: Floats, d: int) -> tuple[Floats, Floats]:
-    """Find the axes by Lanczos iterations from a fixed start, without any product of two large matrices."""
-    transposed = x.T
-    operator = LinearOperator(
-        x.shape,
-        matvec=lambda u: x @ u.ravel() - center @ u.ravel(),
-        rmatvec=lambda u: transposed @ u.ravel() - center * u.sum(),
-        matmat=lambda u: x @ u - center @ u,
-        rmatmat=lambda u: transposed @ u - np.outer(center, u.sum(axis=0)),
-        dtype=np.float64,
-    )
-    start = np.random.default_rng(0).uniform(0.5, 1.5, min(x.shape))
-    found: Any = svds(operator, k=d, v0=start)
-    _, sizes, axes = found
-    order = np.argsort(-sizes)
-    return sizes[order] ** 2, axes[order].T
+    """Find the axes by subspace iterations from a fixed start, without any product of two large matrices."""
+    start = np.random.default_rng(0).standard_normal((x.shape[1], d + N_EXTRA_AXES))
+    basis = np.linalg.qr(start)[0]
+    for _ in range(N_ITERATIONS):
+        image = np.linalg.qr(x @ basis - center @ basis)[0]
+        basis = np.linalg.qr(x.T @ image - np.outer(center, image.sum(axis=0)))[0]
+    _, sizes, rotation = np.linalg.svd(x @ basis - center @ basis, full_matrices=False)
+    return sizes[:d] ** 2, basis @ rotation[:d].T
 
 
 def _fix_signs(axes: Floats) -> Floats:

@@ -182,7 +182,11 @@ class Communities:
             x = float((low + high) / 2) if counts else 0.0
             if x in self._found or high - low < MIN_STEP:
                 return
-            self._found[x] = louvain(self.graph, float(np.exp(x)), self.seed)
+            self._found[x] = self.find(float(np.exp(x)))
+
+    def find(self, resolution: float) -> Labels:
+        """Return the communities (n,) at a resolution."""
+        return louvain(self.graph, resolution, self.seed)
 
 
 def communities(graph: csr_matrix, n_clusters: int, seed: int) -> Labels:

@@ -107,7 +107,7 @@ class Losses(Config):
     pseudo_label_logit_adjustment: float = 0.0  #: times log class frequency, added to the logits of Eq. 11
     rebalanced: bool = True  #: Eqs. 20-24; False keeps the contrastive losses of stage 2
     logit_adjustment: float = 1.0  #: times log class frequency, added to positive logits; paper: -1
-    class_loss_weight: NonNegativeFloat = 1.0  #: of the class-level loss, Eqs. 21-24
+    class_loss_weight: NonNegativeFloat = 0.1  #: of the class-level loss, Eqs. 21-24
     positive_sample_weight: Fraction = 0.8  #: w_v of Eq. 22
     positive_prototype_weight: Fraction = 0.2  #: w_t of Eq. 22
 
@@ -157,7 +157,7 @@ PAPER = ProtocolConfig(
         lr_rebalance=1e-3,
     ),
     pseudo_labels=BatchTransport(prior_strength=0.1),
-    losses=Losses(pseudo_label_loss="mixture"),
+    losses=Losses(pseudo_label_loss="mixture", class_loss_weight=1.0),
     readout="kmeans",
 )
 PRESETS = {"default": DEFAULT, "paper": PAPER}

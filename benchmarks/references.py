@@ -1,0 +1,41 @@
+"""The references of `protocol_mvc.compare` as estimators with `fit`, `labels_` and `predict`."""
+
+from typing import Self
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.neighbors import NearestNeighbors
+
+from protocol_mvc.data import Views
+from protocol_mvc.evaluation.comparison import cluster, components_of, prepare
+from protocol_mvc.partition.graphs import join_views
+
+Labels = npt.NDArray[np.int64]
+
+
+class Reference:
+    """A method of `evaluation.comparison.REFERENCES`.
+
+    Args:
+        method: Its name.
+        n_clusters: Number of clusters.
+        seed: Random seed.
+    """
+
+    def __init__(self, method: str, n_clusters: int, seed: int) -> None:
+        self.method, self.n_clusters, self.seed = method, n_clusters, seed
+
+    def fit(self, views: Views) -> Self:
+        """Cluster the samples."""
+        self.scalers_, self.components_ = prepare(views)
+        self.labels_ = cluster(self.method, views, self.components_, self.n_clusters, self.seed)
+        return self
+
+    def predict(self, views: Views) -> Labels:
+        """Return the cluster of the nearest training sample; absent views are zeros."""
+        parts = zip(self.components_, components_of(views, self.scalers_), strict=True)
+        x = join_views([np.vstack(part) for part in parts])
+        n = len(self.labels_)
+        nearest = NearestNeighbors(n_neighbors=1).fit(x[:n]).kneighbors(x[n:], return_distance=False)[:, 0]
+        found: Labels = self.labels_[nearest]
+        return found

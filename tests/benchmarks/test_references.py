@@ -1,0 +1,26 @@
+"""References predict by the nearest training sample."""
+
+import numpy as np
+import pytest
+from benchmarks.references import Reference
+from tests.examples import blobs
+
+from protocol_mvc import as_views, compare
+from protocol_mvc.data import mask_views
+
+ARRAYS, LABELS = blobs(noise=0.3)
+VIEWS = as_views(ARRAYS)
+
+
+@pytest.mark.parametrize("method", ["kmeans", "spectral"])
+def test_labels_are_those_of_compare_and_new_samples_get_those_of_their_neighbors(method: str):
+    model = Reference(method, 3, 0).fit(VIEWS)
+    np.testing.assert_array_equal(model.labels_, compare(VIEWS, 3, [method]).labels[method])
+    moved = as_views([x[:9] + 1e-3 for x in ARRAYS])
+    np.testing.assert_array_equal(model.predict(moved), model.labels_[:9])
+
+
+def test_samples_may_lack_views():
+    gaps = mask_views(VIEWS, 0.3)
+    model = Reference("ward", 3, 0).fit(gaps)
+    assert model.predict(gaps).shape == (90,)
