@@ -156,11 +156,11 @@ def test_seeds_and_recorded_settings_reproduce_a_fit(fitted, tmp_path):
 
 
 def test_flags_override_a_config_file(tmp_path):
-    (tmp_path / "c.yaml").write_text("n_clusters: 5\nrandom_state: 4\nnetwork: {dropout: 0.3}\n")
+    (tmp_path / "c.yaml").write_text("n_clusters: 5\nrandom_state: 4\nnetwork: {logit_scale: 0.3}\n")
     words = ["--config", tmp_path / "c.yaml", "--set", "losses.temperature_class=0.2", "--json"]
     settings = document(fit(tmp_path, save(tmp_path / "v.npz"), *words))["settings"]
     assert (settings["n_clusters"], settings["random_state"]) == (3, 4)
-    assert (settings["network"]["dropout"], settings["losses"]["temperature_class"]) == (0.3, 0.2)
+    assert (settings["network"]["logit_scale"], settings["losses"]["temperature_class"]) == (0.3, 0.2)
 
 
 def test_warnings_are_messages_and_may_be_an_exit_code(tmp_path, monkeypatch):

@@ -15,7 +15,7 @@ from protocol_mvc.estimators.clusterers import ESTIMATORS
 from protocol_mvc.methods.protocol.config import PRESETS, BatchTransport
 from protocol_mvc.utils.config import flatten_config, update_config
 
-DROPOUT, EPSILON = "network.dropout", "pseudo_labels.epsilon"
+SCALE, EPSILON = "network.logit_scale", "pseudo_labels.epsilon"
 
 
 def config_fields(config):
@@ -64,27 +64,27 @@ def test_every_config_field_can_be_set(name: str):
 
 @pytest.mark.parametrize("preset", PRESETS)
 def test_the_record_of_settings_is_a_config_file_that_gives_them_again(tmp_path, preset: str):
-    found = read_settings(None, [f"{DROPOUT}=0.25", "n_clusters=4"], preset=preset)
+    found = read_settings(None, [f"{SCALE}=0.25", "n_clusters=4"], preset=preset)
     path = write(tmp_path, json.dumps(as_json(found.record())), "c.json")
     assert read_settings(path, None) == found
 
 
 def test_yaml_toml_and_json_are_equivalent(tmp_path):
-    given = {"preset": "paper", "n_clusters": 4, DROPOUT: 0.25, "scaling": {"a": "l2"}}
-    toml = f'preset = "paper"\nn_clusters = 4\n"{DROPOUT}" = 0.25\nscaling = {{a = "l2"}}\n'
+    given = {"preset": "paper", "n_clusters": 4, SCALE: 0.25, "scaling": {"a": "l2"}}
+    toml = f'preset = "paper"\nn_clusters = 4\n"{SCALE}" = 0.25\nscaling = {{a = "l2"}}\n'
     first = read_settings(write(tmp_path, yaml.safe_dump(given)), None)
     assert read_settings(write(tmp_path, toml, "c.toml"), None) == first
     assert read_settings(write(tmp_path, json.dumps(given), "c.json"), None) == first
-    assert (value_of(first, DROPOUT), first.preset) == (0.25, "paper")
+    assert (value_of(first, SCALE), first.preset) == (0.25, "paper")
     model = make_model(first, verbose=True)
     assert (model.config, model.n_clusters, model.scaling, model.verbose) == (first.config, 4, {"a": "l2"}, 1)
 
 
 def test_groups_of_fields_may_be_nested_or_replaced(tmp_path):
-    nested = {"network": {"dropout": 0.25}, "pseudo_labels": {"kind": "batch", "epsilon": 0.2}}
+    nested = {"network": {"logit_scale": 0.25}, "pseudo_labels": {"kind": "batch", "epsilon": 0.2}}
     found = read_settings(write(tmp_path, yaml.safe_dump(nested)), None).config
     pseudo_labels = BatchTransport(epsilon=0.2)
-    changes = {"network__dropout": 0.25, "pseudo_labels": pseudo_labels}
+    changes = {"network__logit_scale": 0.25, "pseudo_labels": pseudo_labels}
     assert found == update_config(PRESETS["default"], changes)
     assert read_settings(None, ['pseudo_labels={"kind": "batch"}']).config.pseudo_labels == BatchTransport()
     assert read_settings(None, ["n_components=null"]).config.n_components is None
@@ -95,8 +95,8 @@ def test_an_empty_file_changes_nothing(tmp_path):
 
 
 def test_a_preset_gives_the_fields_that_are_not_set():
-    found = read_settings(None, [f"{DROPOUT}=0.25"], preset="paper").config
-    assert found == update_config(PRESETS["paper"], {"network__dropout": 0.25})
+    found = read_settings(None, [f"{SCALE}=0.25"], preset="paper").config
+    assert found == update_config(PRESETS["paper"], {"network__logit_scale": 0.25})
 
 
 @pytest.mark.parametrize(
@@ -106,7 +106,7 @@ def test_a_preset_gives_the_fields_that_are_not_set():
         (["epsilonn=1"], EPSILON),
         (["n_cluster=3"], "n_clusters"),
         (["zzz=1"], "batch_size"),
-        ([f"{DROPOUT}=3"], "dropout"),
+        ([f"{SCALE}=-3"], "logit_scale"),
         (["preset=papers"], "'paper'"),
         (["random_state=-1"], "random_state"),
         (["random_state=one"], "'one'"),
@@ -114,8 +114,8 @@ def test_a_preset_gives_the_fields_that_are_not_set():
         (["scaling=3"], "scaling"),
         (["scaling"], "NAME=VALUE"),
         (["method=mflv"], "'mflvc'"),
-        (["method=mflvc", f"{DROPOUT}=0.3"], DROPOUT),
-        (["network.classifier_input=latent"], "classifier_input"),
+        (["method=mflvc", f"{SCALE}=0.3"], SCALE),
+        (['structure={"kind": "attention"}'], "classifier_input"),
         (["method=mflvc", "preset=paper"], "preset"),
     ],
 )
@@ -146,7 +146,7 @@ NESTED_ALIASES = "a: &a [x, x]\n" + "".join(
         ("c.json", "{"),
         ("c.yaml", "- scaling"),
         ("c.yaml", "!!python/object/apply:os.system [true]"),
-        ("c.yaml", f"{DROPOUT}: [[1], [2]]"),
+        ("c.yaml", f"{SCALE}: [[1], [2]]"),
         ("c.yaml", NESTED_ALIASES),
         ("c.yaml", "[" * 5000),
         ("c.yaml", "colour: red"),

@@ -246,7 +246,9 @@ class TestNeighborContrast:
         positive = torch.randperm(n + more, generator=torch.Generator().manual_seed(seed))[:n]
         expected = 0.0
         for i, own in enumerate(positive.tolist()):
-            logits = [sum(a * b for a, b in zip(h[i].tolist(), x, strict=True)) / temperature for x in u.tolist()]
+            logits = [
+                sum(a * b for a, b in zip(h[i].tolist(), x, strict=True)) / temperature for x in u.tolist()
+            ]
             logits[own] += shift[i].item() if adjusted else 0.0
             expected += math.log(sum(map(math.exp, logits))) - logits[own]
         eta = shift if adjusted else None

@@ -28,7 +28,8 @@ def directions(sizes: tuple[int, ...], *, noise: float = 0.1, width: int = 8, se
 def within_covariance(x: Floats, groups: Labels) -> Floats:
     """Mean over the samples of the outer product of the differences to their group."""
     residual = np.concatenate([x[groups == g] - x[groups == g].mean(0) for g in set(groups)])
-    return residual.T @ residual / len(x)
+    covariance: Floats = residual.T @ residual / len(x)
+    return covariance
 
 
 def test_group_of_10_of_1000_survives_where_k_means_loses_it():
@@ -102,7 +103,9 @@ class TestDiscriminantDirections:
         x, groups = directions((20, 10, 5), noise=0.3)
         first = discriminant_directions(x, groups, 0.1)
         second = discriminant_directions(unit * (x.astype(np.float64) + shift), groups, 0.1)
-        np.testing.assert_allclose(first @ first.T, second @ second.T, atol=1e-3 * np.abs(first @ first.T).max())
+        np.testing.assert_allclose(
+            first @ first.T, second @ second.T, atol=1e-3 * np.abs(first @ first.T).max()
+        )
 
     def test_small_groups_count_like_large_ones(self):
         rng = np.random.default_rng(0)

@@ -103,5 +103,3 @@ def test_an_empty_cluster_is_settled_if_it_stays_empty():
 def test_names_are_those_of_most_members():
     labels, reference = np.array([0, 0, 0, 1, 1, 2]), np.array([1, 1, 0, 0, 0, 0])
     assert relabel_to_match(labels, reference, 3).tolist() == [1, 1, 1, 0, 0, 2]
-
-

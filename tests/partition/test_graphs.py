@@ -1,5 +1,6 @@
 """Neighbour graphs and their communities: neighbours are the nearest, and K is K."""
 
+from itertools import pairwise
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -46,7 +47,8 @@ def random_weights(m: int, seed: int) -> Floats:
     """Edges between groups, symmetric, many of them 0."""
     rng = np.random.default_rng(seed)
     half = np.triu(rng.integers(0, 9, (m, m)) * (rng.random((m, m)) < 0.5)).astype(float)
-    return half + half.T + np.diag(rng.integers(0, 20, m))
+    weights: Floats = half + half.T + np.diag(rng.integers(0, 20, m))
+    return weights
 
 
 def is_coarser(merged: Labels, groups: Labels) -> bool:
@@ -190,7 +192,10 @@ def test_one_hot_and_compact(labels: list[int]):
 @settings(max_examples=20)
 @given(seeds, st.integers(1, 5))
 def test_edge_weights_and_modularity_equal_the_double_loop(seed: int, k: int):
-    graph, labels = graph_of(rows(12, seed=seed), 3), compact(np.random.default_rng(seed).integers(k, size=12))
+    graph, labels = (
+        graph_of(rows(12, seed=seed), 3),
+        compact(np.random.default_rng(seed).integers(k, size=12)),
+    )
     a, m = graph.toarray(), labels.max() + 1
     expected = np.zeros((m, m))
     for i in range(12):
@@ -251,7 +256,12 @@ def test_the_same_seed_gives_the_same_communities_whatever_was_asked_before():
 
 def test_no_resolution_is_solved_twice(monkeypatch):
     solved = list[float]()
-    monkeypatch.setattr(graphs, "louvain", lambda g, x, seed: solved.append(x) or louvain(g, x, seed))
+
+    def solve(graph: csr_matrix, resolution: float, seed: int) -> Labels:
+        solved.append(resolution)
+        return louvain(graph, resolution, seed)
+
+    monkeypatch.setattr(graphs, "louvain", solve)
     found = Communities(graph_of(rows(90)), 0)
     for n_groups in (3, 7, 3, 12, 7):
         found.exactly(n_groups)
@@ -274,7 +284,7 @@ def test_merging_groups_leaves_k(by: Criterion, m: int, k: int, seed: int):
 def test_fewer_clusters_are_unions_of_more(by: Criterion):
     weights = random_weights(12, 0)
     found = [merge_groups(weights, k, by) for k in range(1, 13)]
-    assert all(is_coarser(few, more) for few, more in zip(found[:-1], found[1:], strict=True))
+    assert all(is_coarser(few, more) for few, more in pairwise(found))
 
 
 def test_merges_by_hand():

@@ -11,7 +11,12 @@ from tests.examples import Floats, Labels, blobs
 
 from protocol_mvc.partition.config import PartitionOptions
 from protocol_mvc.partition.graphs import ViewSpace, impute
-from protocol_mvc.partition.selection import cluster_agreement, find_partition, select_partition, view_agreement
+from protocol_mvc.partition.selection import (
+    cluster_agreement,
+    find_partition,
+    select_partition,
+    view_agreement,
+)
 
 seeds = st.integers(0, 1000)
 QUICK = PartitionOptions(
@@ -46,10 +51,14 @@ def test_separated_unequal_groups_are_found_in_any_order(sizes: list[int], n_vie
     assert set(found.labels) == set(range(len(sizes)))
     assert adjusted_rand_score(truth, found.labels) == 1
     turned = [x[order] for x in views]
-    assert adjusted_rand_score(truth[order], find_partition(turned, turned, len(sizes), seed, QUICK).labels) == 1
+    assert (
+        adjusted_rand_score(truth[order], find_partition(turned, turned, len(sizes), seed, QUICK).labels) == 1
+    )
 
 
-@pytest.mark.parametrize("sizes", [[8, 8], [36, 12], [18, 8, 9], [120, 40, 20], [60, 50, 40, 30, 20]], ids=str)
+@pytest.mark.parametrize(
+    "sizes", [[8, 8], [36, 12], [18, 8, 9], [120, 40, 20], [60, 50, 40, 30, 20]], ids=str
+)
 def test_separated_unequal_groups_of_a_single_view_are_found(sizes: list[int]):
     views, truth = separated(sizes, 1)
     found = find_partition(views, views, len(sizes), 0, QUICK)
@@ -89,7 +98,9 @@ def test_imputed_views_give_the_groups():
     assert adjusted_rand_score(truth, find_partition(filled, filled, 3, 0, QUICK).labels) == 1
 
 
-@pytest.mark.parametrize(("n", "k"), [(2, 2), (3, 2), (4, 3), (7, 7), (8, 2), (16, 15), (40, 10), (60, 60), (60, 55)])
+@pytest.mark.parametrize(
+    ("n", "k"), [(2, 2), (3, 2), (4, 3), (7, 7), (8, 2), (16, 15), (40, 10), (60, 60), (60, 55)]
+)
 @pytest.mark.parametrize("n_views", [1, 2])
 def test_small_data_and_many_clusters_give_k_labels_quickly(n: int, k: int, n_views: int):
     views = [np.random.default_rng(v).normal(size=(n, 4)) for v in range(n_views)]

@@ -15,13 +15,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tests.examples import SMALL, TINY, blobs, seeded, source, with_gaps
+from tests.examples import SMALL, TINY, TINY_PAPER, blobs, seeded, source, with_gaps
 from tests.methods.small import small_config
 from torch import Tensor, nn
 from torch import distributed as dist
 from torch.multiprocessing.spawn import start_processes
 
-from protocol_mvc import MFLVC, PROTOCOL, as_views
+from protocol_mvc import MFLVC, PROTOCOL, ProtocolConfig, as_views
 from protocol_mvc.data import checks, fit_scalers
 from protocol_mvc.data.statistics import column_statistics
 from protocol_mvc.methods.base import map_batches
@@ -35,6 +35,7 @@ from protocol_mvc.utils.config import update_config
 
 PROCESSES = 2
 VIEWS, _ = blobs((21, 9, 5))
+PAPER = update_config(TINY_PAPER, {"structure__dropout": 0.1})
 
 pytestmark = pytest.mark.skipif(not dist.is_gloo_available(), reason="this torch has no gloo")
 
@@ -64,8 +65,16 @@ def alone() -> dict[str, Any]:
         "profile": profiles(),
         "scaling": scalings(),
         "blocks": map_batches(nn.Identity(), source(VIEWS, 8, shared=True), lambda batch: batch.views),
-        **{f"step of {name}": trained(steps(name), VIEWS) for name in ("reconstruct", "align", "rebalance")},
-        "with gaps": trained(steps("align"), with_gaps(VIEWS)),
+        **{
+            f"step of {name}": trained(TINY, steps(name), VIEWS)
+            for name in ("align 1", "align 2", "rebalance")
+        },
+        **{
+            f"paper {name}": trained(PAPER, steps(name), VIEWS)
+            for name in ("reconstruct", "align", "rebalance")
+        },
+        "with gaps": trained(TINY, steps("align"), with_gaps(VIEWS)),
+        "paper with gaps": trained(PAPER, steps("align"), with_gaps(VIEWS)),
         "fit": fitted(),
     }
 
@@ -123,10 +132,9 @@ def steps(name: str) -> Callable[[Protocol], Stage]:
     )
 
 
-def trained(stage_of: Callable[[Protocol], Stage], views: Any) -> dict[str, Tensor]:
+def trained(config: ProtocolConfig, stage_of: Callable[[Protocol], Stage], views: Any) -> dict[str, Tensor]:
     """Gradients of the one step of a stage, and its losses."""
     batches = source(views, 64, shared=True)
-    config = update_config(TINY, {"network__dropout": 0.1})
     method = build(lambda: Protocol(config, list(batches.views.n_features), 3), seeded())
     (epoch,) = train(method, [stage_of(method)], batches, seeded())
     found = {name: p.grad for name, p in method.named_parameters() if p.grad is not None}
@@ -165,7 +173,13 @@ def test_gathered_rows_merged_plans_and_scalings_are_those_of_one_process(both: 
     torch.testing.assert_close(first[what], single[what], rtol=1e-6, atol=1e-8)
 
 
-@pytest.mark.parametrize("what", ["step of reconstruct", "step of align", "step of rebalance", "with gaps"])
+@pytest.mark.parametrize(
+    "what",
+    [
+        *("step of align 1", "step of align 2", "step of rebalance", "with gaps"),
+        *("paper reconstruct", "paper align", "paper rebalance", "paper with gaps"),
+    ],
+)
 def test_gradients_are_those_of_one_process(both: Any, what: str):
     single, (first, _) = both
     assert first[what].keys() == single[what].keys()

@@ -121,7 +121,8 @@ def one_hot(labels: Labels, n_clusters: int = 0) -> Floats:
 
 def compact(labels: npt.NDArray[np.integer]) -> Labels:
     """Renumber labels from 0 without gaps."""
-    return np.unique(labels, return_inverse=True)[1].astype(np.int64)
+    renumbered: Labels = np.unique(labels, return_inverse=True)[1].astype(np.int64)
+    return renumbered
 
 
 def edge_weights(graph: csr_matrix, labels: Labels) -> Floats:
@@ -140,7 +141,7 @@ def modularity(graph: csr_matrix, labels: Labels) -> float:
 
 def louvain(graph: csr_matrix, resolution: float, seed: int) -> Labels:
     """Return the communities (n,) that the Louvain method finds."""
-    from sknetwork.clustering import Louvain  # slow to import
+    from sknetwork.clustering import Louvain  # type: ignore[import-untyped]  # slow to import
 
     return compact(Louvain(resolution, shuffle_nodes=True, random_state=seed).fit_predict(graph))
 
@@ -162,7 +163,8 @@ class Communities:
         self._bisect(n_clusters, 0)
         enough = [labels for labels in self._found.values() if labels.max() + 1 >= n_clusters]
         labels = min(enough or self._found.values(), key=lambda z: abs(int(z.max()) + 1 - n_clusters))
-        return merge_groups(edge_weights(self.graph, labels), n_clusters, "modularity")[labels]
+        merged: Labels = merge_groups(edge_weights(self.graph, labels), n_clusters, "modularity")[labels]
+        return merged
 
     def about(self, n_groups: int) -> Labels:
         """Return about `n_groups` communities, within 8 % or 1 where the bisection finds them."""

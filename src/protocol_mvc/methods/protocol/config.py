@@ -132,8 +132,9 @@ class ProtocolConfig(Config):
     @model_validator(mode="after")
     def _check_parts(self) -> Self:
         """Refuse parts that do not fit together."""
-        initialized, attention = self.pseudo_labels.kind == "initialized", self.structure.kind == "attention"
-        if initialized and attention and self.structure.classifier_input == "latent":
+        attention = self.structure if isinstance(self.structure, AttentionStructure) else None
+        initialized = self.pseudo_labels.kind == "initialized"
+        if initialized and attention and attention.classifier_input == "latent":
             raise ValueError("classifier_input='latent' needs pseudo_labels=BatchTransport()")
         if self.schedule.n_epochs_reconstruct and not attention:
             raise ValueError("n_epochs_reconstruct needs structure=AttentionStructure()")

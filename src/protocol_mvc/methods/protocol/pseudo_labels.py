@@ -139,8 +139,8 @@ class InitializedPseudoLabels(PseudoLabels):
 
 def complete_views(source: Source) -> list[Features]:
     """Return the prepared views (n, d_v) of all samples; absent rows are imputed."""
-    views = [view.cpu().numpy() for view in source.take(torch.arange(len(source))).views]
-    return views if source.views.is_complete else impute(views, source.views.mask)
+    views: list[Features] = [view.cpu().numpy() for view in source.take(torch.arange(len(source))).views]
+    return views if source.views.is_complete else [*impute(views, source.views.mask)]
 
 
 def calibrated_temperature(log_proba: Tensor, accuracy: float) -> float:
