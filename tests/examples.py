@@ -16,27 +16,28 @@ from protocol_mvc.utils.config import update_config
 Floats = npt.NDArray[np.float64]
 Labels = npt.NDArray[np.int64]
 
-# Changes of the presets "default" and "paper" of PROTOCOL that make a fit take a fraction of a second.
-QUICK: dict[str, Any] = {
-    "network__hidden_dims": (16,),
-    "network__projection_dim": 8,
-    "structure__n_rounds": 1,
-    "schedule__n_epochs_align": 2,
-    "schedule__n_epochs_rebalance": 2,
-    "schedule__min_steps_per_epoch": 3,
-}
+# Changes of any PROTOCOL config that make it small.
 SMALL: dict[str, Any] = {
     "network__hidden_dims": (16,),
     "network__projection_dim": 8,
+    "schedule__n_epochs_align": 2,
+    "schedule__n_epochs_rebalance": 2,
+}
+# Changes of the default config by which a fit takes a fraction of a second.
+QUICK: dict[str, Any] = SMALL | {
+    "structure__n_rounds": 2,
+    "schedule__min_steps_per_epoch": 5,
+    "pseudo_labels__partition__over_clustering": (1.5,),
+}
+# Changes of the preset of the paper by which a fit takes a fraction of a second.
+QUICK_PAPER: dict[str, Any] = SMALL | {
     "structure__latent_dim": 8,
     "structure__dim_feedforward": 8,
     "structure__attention_dim": 4,
     "schedule__n_epochs_reconstruct": 3,
-    "schedule__n_epochs_align": 2,
-    "schedule__n_epochs_rebalance": 2,
 }
 TINY = update_config(ProtocolConfig(), QUICK)
-TINY_PAPER = update_config(PRESETS["paper"], SMALL)
+TINY_PAPER = update_config(PRESETS["paper"], QUICK_PAPER)
 
 
 def tiny(n_clusters: int = 3, **params: Any) -> PROTOCOL:
@@ -61,15 +62,6 @@ def blobs(
     centers = [4 * rng.normal(size=(len(sizes), dim)) for dim in dims]
     width = np.broadcast_to(noise, len(sizes))[truth, None]
     return [c[truth] + width * rng.normal(size=(len(truth), c.shape[1])) for c in centers], truth
-
-
-def paired_blobs(
-    sizes: Sequence[int] = (60, 20, 10), dims: Sequence[int] = (5, 4), *, seed: int = 0
-) -> tuple[list[Floats], Labels]:
-    """Views that show the same items: the same points, rotated into spaces of their own; and their groups."""
-    (x,), kind = blobs(sizes, (min(dims),), seed=seed)
-    rng = np.random.default_rng(seed)
-    return [x @ np.linalg.qr(rng.normal(size=(dim, dim)))[0][: min(dims)] for dim in dims], kind
 
 
 def with_gaps(views: list[Floats], share: float = 0.3, seed: int = 0) -> list[Floats]:

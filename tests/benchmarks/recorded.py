@@ -10,7 +10,7 @@ from tests.methods.small import FIELDS
 from protocol_mvc.estimators.clusterers import PROTOCOL
 
 QUICK = {name.replace("__", "."): value for name, value in examples.QUICK.items()}
-QUICK_PAPER = {name.replace("__", "."): value for name, value in examples.SMALL.items()}
+QUICK_PAPER = {name.replace("__", "."): value for name, value in examples.QUICK_PAPER.items()}
 SCORES = ("acc", "nmi", "pur", "recall", "head", "medium", "tail")
 
 

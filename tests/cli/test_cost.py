@@ -52,8 +52,8 @@ def test_a_trial_changes_neither_model_nor_data():
 
 
 def test_a_fit_without_epochs_has_a_cost():
-    names = ("n_epochs_reconstruct", "n_epochs_align", "n_rounds")
-    config = update_config(TINY, {f"schedule__{name}": 0 for name in names} | {"paired_views": None})
+    names = ("n_epochs_align", "n_epochs_rebalance")
+    config = update_config(TINY, {f"schedule__{name}": 0 for name in names})
     assert estimate_cost(as_views(VIEWS), tiny(config=config)).seconds is not None
 
 

@@ -359,7 +359,7 @@ def test_an_interrupted_fit_is_not_a_model(tmp_path, stopped):
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_signal_ends_a_fit_with_its_exit_code(tmp_path, number: signal.Signals, code: int):
-    data, epochs = save(tmp_path / "v.npz"), "schedule.n_epochs_reconstruct"
+    data, epochs = save(tmp_path / "v.npz"), "schedule.n_epochs_align"
     words = ["fit", data, "-k", "3", "-o", tmp_path / "run", *QUICK, "--set", f"{epochs}=100000"]
     command = [sys.executable, "-m", "protocol_mvc", *map(str, words)]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:

@@ -87,7 +87,7 @@ def test_groups_of_fields_may_be_nested_or_replaced(tmp_path):
     changes = {"network__dropout": 0.25, "pseudo_labels": pseudo_labels}
     assert found == update_config(PRESETS["default"], changes)
     assert read_settings(None, ['pseudo_labels={"kind": "batch"}']).config.pseudo_labels == BatchTransport()
-    assert read_settings(None, ["paired_views=null"]).config.paired_views is None
+    assert read_settings(None, ["n_components=null"]).config.n_components is None
 
 
 def test_an_empty_file_changes_nothing(tmp_path):
@@ -125,9 +125,9 @@ def test_invalid_settings_are_usage_errors(changes: list[str], culprit: str):
 
 
 def test_the_nearest_choice_is_suggested():
-    choices = ("schedule.n_rounds", "schedule.n_epochs_align", "scaling")
-    for name in ("rounds", "n_rounds", "shedule.n_rounds"):
-        with pytest.raises(typer.BadParameter, match=r"schedule\.n_rounds"):
+    choices = ("structure.n_rounds", "schedule.n_epochs_align", "scaling")
+    for name in ("rounds", "n_rounds", "struct.n_rounds"):
+        with pytest.raises(typer.BadParameter, match=r"structure\.n_rounds"):
             check_choice(name, choices, "setting")
     check_choice("scaling", choices, "setting")
 

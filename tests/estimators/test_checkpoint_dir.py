@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.examples import SMALL, TINY_PAPER, blobs, paired_blobs, tiny, with_gaps
+from tests.examples import TINY, TINY_PAPER, blobs, tiny, with_gaps
 from tests.training.interruptions import interrupted, interrupted_at_every_epoch
 
 from protocol_mvc import PROTOCOL, ProtocolConfig
@@ -14,8 +14,7 @@ from protocol_mvc.training.checkpoint import FILE_NAME
 from protocol_mvc.utils.config import update_config
 
 VIEWS, _ = blobs((40, 20, 10))
-PAIRED, _ = paired_blobs((40, 20, 10))
-TWO_ROUNDS = update_config(ProtocolConfig(), SMALL)
+LARGE = update_config(TINY, {"schedule__max_samples": 40})  # a subsample for each stage
 
 
 def interrupt(folder: Path, **params: Any) -> None:
@@ -31,8 +30,8 @@ def assert_same_fit(first: PROTOCOL, second: PROTOCOL) -> None:
 
 @pytest.mark.parametrize(
     ("config", "views"),
-    [(TWO_ROUNDS, with_gaps(VIEWS)), (TWO_ROUNDS, PAIRED), (TINY_PAPER, with_gaps(VIEWS))],
-    ids=["incomplete views", "paired views", "paper"],
+    [(TINY, with_gaps(VIEWS)), (LARGE, VIEWS), (TINY_PAPER, with_gaps(VIEWS))],
+    ids=["incomplete views", "subsamples", "paper"],
 )
 def test_protocol_interrupted_at_every_epoch_resumes_to_the_same_bits(
     tmp_path: Path, config: ProtocolConfig, views: Any
@@ -63,8 +62,8 @@ def test_fit_without_a_seed_resumes_with_the_seed_it_had(tmp_path: Path):
         ("n_clusters", 4),
         ("batch_size", 16),
         ("scaling", "none"),
-        ("config__network__dropout", 0.3),
-        ("config__paired_views", None),
+        ("config__structure__n_rounds", 3),
+        ("config__n_components", None),
     ],
 )
 def test_interrupted_fit_with_another_parameter_is_refused(tmp_path: Path, name: str, value: Any):

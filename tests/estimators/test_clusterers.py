@@ -15,7 +15,7 @@ from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV, cross_validate
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
-from tests.examples import TINY, TINY_PAPER, blobs, paired_blobs, tiny, with_gaps
+from tests.examples import TINY, TINY_PAPER, blobs, tiny, with_gaps
 
 from protocol_mvc import PROTOCOL, ProtocolConfig, as_views, compare
 from protocol_mvc.data.batches import BLOCK
@@ -26,8 +26,7 @@ from protocol_mvc.utils.config import update_config
 
 VIEWS, TRUTH = blobs()
 GAPS = with_gaps(VIEWS)
-PAIRED, _ = paired_blobs()
-STAGES = ["reconstruct"] * 3 + ["align"] * 2 + ["rebalance"] * 2
+STAGES = ["align 1"] * 2 + ["align 2"] * 2 + ["rebalance"] * 2
 NAMES = ("a", "b")
 NAMED = dict(zip(NAMES, GAPS, strict=True))
 
@@ -98,7 +97,7 @@ class TestFitted:
             np.isfinite([value for key, value in row.items() if key != "stage"]).all()
             for row in model.history_
         )
-        assert set(model.history_[-1]) >= {"epoch", "seconds", "lr", "lr_factor", "label", "reconstruction"}
+        assert set(model.history_[-1]) >= {"epoch", "seconds", "lr", "lr_factor", "label", "feature", "class"}
 
     def test_environment_and_input_are_recorded(self, fitted):
         model, _ = fitted
@@ -336,10 +335,10 @@ class TestScikitLearn:
         assert clone(model).set_params(**model.get_params()).get_params() == model.get_params()
 
     def test_field_of_a_preset_can_be_changed(self):
-        model = PROTOCOL().set_params(config="paper", config__network__latent_dim=9)
+        model = PROTOCOL().set_params(config="paper", config__structure__latent_dim=9)
         assert isinstance(model.config, ProtocolConfig)
         assert model.config.readout == "kmeans"
-        assert model.config.network.latent_dim == 9
+        assert model.config.structure.latent_dim == 9
 
     def test_unknown_preset_is_no_error_before_fit(self):
         assert PROTOCOL(config="papper").get_params()["config"] == "papper"
@@ -373,18 +372,10 @@ class TestScikitLearn:
 
 
 def test_fit_without_epochs_has_labels():
-    stages = {f"config__schedule__n_epochs_{stage}": 0 for stage in ("reconstruct", "align", "rebalance")}
-    model = tiny().set_params(**stages, config__paired_views__n_epochs_reconstruct=0).fit(VIEWS)
+    stages = {f"config__schedule__n_epochs_{stage}": 0 for stage in ("align", "rebalance")}
+    model = tiny().set_params(**stages).fit(VIEWS)
     check(model, VIEWS)
     assert model.n_iter_ == 0
-
-
-def test_paired_views_are_not_aligned():
-    model = tiny().fit(PAIRED)
-    check(model, PAIRED)
-    assert [row["stage"] for row in model.history_] == ["reconstruct paired", *["rebalance"] * 2]
-    aligned = tiny().set_params(config__paired_views=None).fit(PAIRED)
-    assert [row["stage"] for row in aligned.history_] == STAGES
 
 
 @pytest.mark.parametrize(
@@ -400,12 +391,10 @@ def test_steps_per_epoch(name: str, value: int | None):
 def test_small_clusters_are_recalled_better_than_by_kmeans():
     sizes = class_counts(200, 10, imbalance_ratio=0.1)
     width = 5 * np.sqrt(sizes / sizes.max())  # K-means splits wide groups and merges small ones
-    dims = {"hidden_dims": (128,), "latent_dim": 64, "dim_feedforward": 64}
-    narrow = {f"config__network__{name}": value for name, value in dims.items()}
     ours, theirs = [], []
     for seed in range(3):
         views, truth = blobs(sizes.tolist(), (10, 10), noise=width, seed=seed)
-        model = PROTOCOL(10, scaling="standard", random_state=seed).set_params(**narrow)
+        model = PROTOCOL(10, scaling="standard", random_state=seed)
         ours.append(mean_recall(truth, model.fit_predict(views)))
         theirs.append(mean_recall(truth, compare(views, 10, ["kmeans"], random_state=seed).labels["kmeans"]))
     assert min(ours) > 0.9
@@ -416,7 +405,7 @@ def test_small_clusters_are_recalled_better_than_by_kmeans():
 def test_divergence_is_an_error():
     rate = {"config__schedule__lr_reconstruct": 1e30, "config__schedule__n_epochs_reconstruct": 10}
     with pytest.raises(DivergenceError, match="reconstruct"):
-        tiny(scaling="none").set_params(**rate).fit(VIEWS)
+        tiny(scaling="none", config=TINY_PAPER).set_params(**rate).fit(VIEWS)
 
 
 @pytest.mark.parametrize("verbose", [0, 1])
@@ -425,10 +414,10 @@ def test_nothing_is_printed_without_a_terminal(capsys, verbose: int):
     assert capsys.readouterr() == ("", "")
 
 
-@pytest.mark.parametrize("views", [VIEWS, PAIRED], ids=["all stages", "skipped stages"])
-def test_progress_bar_ends_at_100_percent(capsys, monkeypatch, views):
+@pytest.mark.parametrize("config", [TINY, TINY_PAPER], ids=["default", "paper"])
+def test_progress_bar_ends_at_100_percent(capsys, monkeypatch, config):
     monkeypatch.setenv("FORCE_COLOR", "1")  # makes rich assume a terminal
-    tiny(verbose=1).fit(views)
+    tiny(verbose=1, config=config).fit(VIEWS)
     assert re.findall(r"\d+%", capsys.readouterr().err)[-1] == "100%"
 
 
@@ -449,9 +438,5 @@ def test_tiny_clusters_are_warned_of():
 def test_large_clusters_are_not_warned_of():
     with warnings.catch_warnings():
         warnings.simplefilter("error", UnreliableClusterWarning)
-        model = (
-            tiny()
-            .set_params(config__schedule__n_epochs_reconstruct=30)
-            .fit(blobs((40, 30, 20), noise=0.05)[0])
-        )
+        model = tiny().fit(blobs((40, 30, 20), noise=0.05)[0])
     assert model.cluster_sizes_.min() >= 5

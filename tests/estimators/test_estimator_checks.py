@@ -24,7 +24,7 @@ EXPECTED = {
     "check_estimator_sparse_matrix": NO_CLASSIFIER,
 }
 
-LENGTHS = {"n_epochs_reconstruct": 2, "n_epochs_align": 1, "n_epochs_rebalance": 1}
+LENGTHS = {"n_epochs_align": 1, "n_epochs_rebalance": 1}
 SHORT = update_config(TINY, {f"schedule__{name}": value for name, value in LENGTHS.items()})
 PARAMS: dict[str, Any] = {"n_clusters": 3, "config": SHORT, "random_state": 0}
 SPLIT = [slice(None), slice(0, 1)]  # two overlapping views of a table of any width

@@ -45,7 +45,7 @@ def test_separated_groups_are_stable_and_the_same_call_repeats():
     views, _ = blobs((40, 30, 20), noise=0.05)
     model = (
         tiny()
-        .set_params(config__schedule__n_epochs_reconstruct=30, config__schedule__n_epochs_rebalance=10)
+        .set_params(config__schedule__n_epochs_align=5, config__schedule__n_epochs_rebalance=10)
         .fit(views)
     )
     found = stability(model, views, n_resamples=2)

@@ -11,7 +11,12 @@ from torch import Tensor
 from torch.autograd import gradcheck
 from torch.nn import functional
 
-from protocol_mvc.losses.contrastive import class_contrast, feature_contrast, paired_contrast
+from protocol_mvc.losses.contrastive import (
+    class_contrast,
+    feature_contrast,
+    neighbor_contrast,
+    paired_contrast,
+)
 
 seeds = st.integers(0, 2**32)
 temperatures = st.sampled_from([0.1, 0.5, 1.0])
@@ -231,3 +236,57 @@ def test_the_temperature_sharpens_the_contrast_with_own_negatives(temperature: f
 def test_gradient_of_the_contrast_of_clusters(own: bool):
     p, q = (x.clone().requires_grad_() for x in (QA, QB))
     assert gradcheck(lambda a, b: class_contrast(a, b, temperature=0.5, own_negatives=own), (p, q))
+
+
+class TestNeighborContrast:
+    @given(seeds, st.integers(1, 5), st.integers(0, 3), temperatures, st.booleans())
+    def test_equals_the_double_loop(self, seed, n, more, temperature, adjusted):
+        h, u, _, shift = features(seed, n + more)
+        h, shift = h[:n], shift[:n]  # some samples lack the view
+        positive = torch.randperm(n + more, generator=torch.Generator().manual_seed(seed))[:n]
+        expected = 0.0
+        for i, own in enumerate(positive.tolist()):
+            logits = [sum(a * b for a, b in zip(h[i].tolist(), x, strict=True)) / temperature for x in u.tolist()]
+            logits[own] += shift[i].item() if adjusted else 0.0
+            expected += math.log(sum(map(math.exp, logits))) - logits[own]
+        eta = shift if adjusted else None
+        loss = neighbor_contrast(h, u, positive, temperature=temperature, logit_adjustment=eta)
+        assert loss.item() == pytest.approx(expected / n, abs=1e-12)
+
+    def test_by_hand(self):
+        eye, own = torch.eye(2), torch.arange(2)  # the positive has logit 1, the negative 0
+        plain = neighbor_contrast(eye, eye, own, temperature=1.0)
+        assert plain.item() == pytest.approx(math.log(1 + 1 / math.e))
+        crossed = neighbor_contrast(eye, eye, own.flip(0), temperature=0.5)
+        assert crossed.item() == pytest.approx(math.log(1 + math.e**2))
+        shift = torch.full((2,), math.log(2))
+        shifted = neighbor_contrast(eye, eye, own, temperature=1.0, logit_adjustment=shift)
+        assert shifted.item() == pytest.approx(math.log(1 + 1 / (2 * math.e)))
+
+    @pytest.mark.parametrize("adjusted", [False, True])
+    def test_gradients(self, adjusted):
+        h, u, _, shift = (x.requires_grad_() for x in features(0))
+        own, eta = torch.tensor([2, 0, 3, 1]), shift if adjusted else None
+        loss = lambda h, u: neighbor_contrast(h, u, own, temperature=0.5, logit_adjustment=eta)
+        assert gradcheck(loss, (h, u))
+
+    def test_samples_of_rare_clusters_learn_more(self):
+        h, u, _, _ = features(0)
+        own, eta = torch.arange(4), torch.tensor([0.0, -3.0, 0.0, 0.0], dtype=torch.float64)
+        terms = [
+            neighbor_contrast(h[[i]], u, own[[i]], temperature=0.5, logit_adjustment=shift)
+            for i in range(4)
+            for shift in (None, eta[[i]])
+        ]
+        changed = [not torch.equal(a, b) for a, b in zip(terms[::2], terms[1::2], strict=True)]
+        assert changed == [False, True, False, False]
+        assert terms[3] > terms[2]  # a rare cluster has the smaller logit, so it learns more
+
+    @given(seeds, st.permutations(range(4)))
+    def test_order_of_samples_does_not_matter(self, seed, order):
+        h, u, _, _ = features(seed)
+        positive = torch.arange(4)
+        loss = neighbor_contrast(h, u, positive, temperature=0.5)
+        torch.testing.assert_close(neighbor_contrast(h[order], u, positive[order], temperature=0.5), loss)
+        moved = neighbor_contrast(h, u[order], torch.tensor(order).argsort(), temperature=0.5)
+        torch.testing.assert_close(moved, loss)

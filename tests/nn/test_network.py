@@ -10,6 +10,7 @@ from tests.examples import seeded
 from torch import Tensor
 
 from protocol_mvc.nn.network import (
+    MeanConsensusNetwork,
     MultiViewNetwork,
     ViewOutputs,
     present_rows,
@@ -186,3 +187,65 @@ def test_neither_building_nor_training_moves_the_global_generator():
     net = network(dropout=0.5)
     net.fuse(net(data())[0].z).logits.sum().backward()
     assert torch.equal(torch.get_rng_state(), before)
+
+
+class TestMeanConsensusNetwork:
+    """Projections with a mean, and a classifier of both; nothing depends on other samples."""
+
+    def network(self, dims=DIMS, hidden_dims=(7,)) -> MeanConsensusNetwork:
+        make = lambda: MeanConsensusNetwork(
+            dims, K, hidden_dims=hidden_dims, projection_dim=3, logit_scale=10.0
+        )
+        return build(make, seeded()).double()
+
+    @pytest.mark.parametrize("dims", [[5], [5, 3], DIMS])
+    @pytest.mark.parametrize("hidden_dims", [(), (7,), (7, 6)])
+    def test_shapes_and_unit_rows(self, dims, hidden_dims):
+        net = self.network(dims, hidden_dims)
+        codes, x_hat = net(data(dims=dims))
+        fused = net.fuse(codes.z)
+        assert x_hat == []
+        assert {x.shape for x in [*codes.logits, fused.logits]} == {(N, K)}
+        for unit in [*codes.h, fused.u]:
+            assert unit.shape == (N, 3)
+            torch.testing.assert_close(unit.square().sum(1), torch.ones_like(unit[:, 0]))
+
+    @few
+    @given(masks)
+    def test_consensus_is_the_mean_of_the_views_that_a_sample_has(self, mask):
+        net, present = self.network(), torch.tensor(mask)
+        h = net.encode(data()).h
+        fused = net.fuse(h, present)
+        for i in range(N):
+            mean = torch.stack([h[v][i] for v in range(3) if mask[i][v]]).mean(0)
+            torch.testing.assert_close(fused.u[i], mean / mean.norm())
+        torch.testing.assert_close(fused.logits, net.classifier(fused.u))
+
+    def test_consensus_of_a_single_view_is_the_view(self):
+        net = self.network()
+        h = net.encode(data()).h
+        only = torch.tensor([[False, True, False]] * N)
+        torch.testing.assert_close(net.fuse(h, only).u, h[1])
+
+    def test_all_views_present_is_the_complete_case(self):
+        net = self.network()
+        h = net.encode(data()).h
+        torch.testing.assert_close(net.fuse(h, torch.ones(N, 3, dtype=torch.bool)), net.fuse(h))
+
+    @few
+    @given(seeds, masks)
+    def test_outputs_of_a_sample_depend_on_its_views_alone(self, seed, mask):
+        net, present = self.network(), torch.tensor(mask)
+        other = data(seed)
+        changed = [
+            torch.where((present[:, [v]] & (torch.arange(N) == 2)[:, None]), x, other[v])
+            for v, x in enumerate(data())
+        ]
+        first, second = (net.fuse(net.encode(views).h, present) for views in (data(), changed))
+        torch.testing.assert_close(first.u[2], second.u[2])
+        torch.testing.assert_close(first.logits[2], second.logits[2])
+
+    def test_every_encoder_gets_a_gradient_from_the_consensus(self):
+        net = self.network()
+        net.fuse(net.encode(data()).h).logits.square().sum().backward()
+        assert all(p.grad is not None and p.grad.any() for p in net.parameters())

@@ -42,7 +42,7 @@ def report(tmp_path_factory) -> Path:
     views, labels_true = blobs((60, 40, 25, 15, 9, 6), (5, 4), noise=0.4)
     incomplete = with_gaps(views)
     X = {"shape": incomplete[0], EVIL: incomplete[1]}
-    epochs = {"config__schedule__n_epochs_reconstruct": 40, "config__schedule__n_epochs_rebalance": 30}
+    epochs = {"config__schedule__n_epochs_align": 10, "config__schedule__n_epochs_rebalance": 30}
     return write_report(
         tiny(6).set_params(**epochs).fit(X),
         X,

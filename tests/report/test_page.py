@@ -24,10 +24,8 @@ STABILITY = make_stability([0.9, 0.8, 0.3], 90)
 UNTRAINED = update_config(
     TINY,
     {
-        "schedule__n_epochs_reconstruct": 0,
         "schedule__n_epochs_align": 0,
-        "schedule__n_rounds": 0,
-        "paired_views__n_epochs_reconstruct": 0,
+        "schedule__n_epochs_rebalance": 0,
     },
 )
 VOID = {"meta", "link", "path", "rect", "line", "use", "stop", "polyline", "input", "br"}

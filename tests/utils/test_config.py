@@ -31,20 +31,20 @@ def test_resolve_auto_leaves_other_values():
 def test_flatten_names_groups_and_their_fields():
     flat = dict(flatten_config(DEFAULT))
     assert flat["schedule"] is DEFAULT.schedule
-    assert flat["schedule__n_rounds"] == DEFAULT.schedule.n_rounds
+    assert flat["structure__n_rounds"] == DEFAULT.structure.n_rounds
 
 
 def test_update_replaces_nested_fields_and_whole_groups():
-    changed = update_config(DEFAULT, {"schedule__n_rounds": 1, "readout": "kmeans"})
-    assert (changed.schedule.n_rounds, changed.readout) == (1, "kmeans")
+    changed = update_config(DEFAULT, {"structure__n_rounds": 1, "readout": "kmeans"})
+    assert (changed.structure.n_rounds, changed.readout) == (1, "kmeans")
     assert changed.schedule.n_epochs_align == DEFAULT.schedule.n_epochs_align
     batch = update_config(DEFAULT, {"pseudo_labels__epsilon": 0.2, "pseudo_labels": BatchTransport()})
     assert batch.pseudo_labels == BatchTransport(epsilon=0.2)
 
 
-@pytest.mark.parametrize("name", ["schedul__n_rounds", "schedule__n_round", "schedul"])
+@pytest.mark.parametrize("name", ["structur__n_rounds", "structure__n_round", "structur"])
 def test_unknown_names_suggest_the_nearest(name: str):
-    with pytest.raises(ValueError, match=r"did you mean '(schedule|n_rounds)'"):
+    with pytest.raises(ValueError, match=r"did you mean '(structure|n_rounds)'"):
         update_config(DEFAULT, {name: 1})
 
 
@@ -54,7 +54,7 @@ def test_field_without_subfields_is_named():
 
 
 def test_make_config_names_the_nested_field():
-    with pytest.raises(ValueError, match=r"schedule\.n_rounds.*-1"):
-        make_config(ProtocolConfig, {"schedule": {"n_rounds": -1}})
+    with pytest.raises(ValueError, match=r"n_epochs_align.*-1"):
+        make_config(ProtocolConfig, {"schedule": {"n_epochs_align": -1}})
     with pytest.raises(ValueError, match="did you mean 'schedule'"):
         make_config(ProtocolConfig, {"shedule": {}})

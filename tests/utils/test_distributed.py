@@ -253,7 +253,7 @@ def torchrun(folder: Path, output: str, *words: str) -> "subprocess.Popen[bytes]
     (folder / "command.py").write_text(COMMAND)
     launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     fit = ["command.py", "fit", "views.npz", "-k", "3", "--seed", "0", "-o", output, "--quiet"]
-    changes = SMALL | {"schedule__n_epochs_reconstruct": 60}
+    changes = SMALL | {"schedule__n_epochs_align": 20}
     options = [f"--set={name.replace('__', '.')}={json.dumps(value)}" for name, value in changes.items()]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     return subprocess.Popen(

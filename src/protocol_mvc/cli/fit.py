@@ -4,7 +4,6 @@ import os
 import shlex
 import shutil
 import time
-from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -17,11 +16,13 @@ from protocol_mvc.cli.info import id_column_notes
 from protocol_mvc.cli.inputs import Settings, Source, make_model, read_data
 from protocol_mvc.cli.output import Console, JsonDict, table
 from protocol_mvc.cli.runs import CHECKPOINT, check_folder, check_output, write_run
-from protocol_mvc.data import Views, fit_scalers, scaled_rows
+from protocol_mvc.data import Views
 from protocol_mvc.data.digits import load_digits_views
+from protocol_mvc.data.scaling import describe_scaling
 from protocol_mvc.estimators.base import MultiViewClusterer
 from protocol_mvc.estimators.clusterers import PROTOCOL
-from protocol_mvc.evaluation.metrics import all_scores, clustering_accuracy
+from protocol_mvc.evaluation.comparison import compare
+from protocol_mvc.evaluation.metrics import all_scores
 from protocol_mvc.exceptions import (
     ConstantViewWarning,
     DivergenceWarning,
@@ -30,7 +31,6 @@ from protocol_mvc.exceptions import (
 )
 from protocol_mvc.io.lock import lock_folder
 from protocol_mvc.io.write import ANNOTATED
-from protocol_mvc.partition.graphs import kmeans
 from protocol_mvc.report import charts
 from protocol_mvc.report.facts import collect_facts
 from protocol_mvc.report.page import cluster_rows
@@ -39,6 +39,7 @@ from protocol_mvc.utils.device import resolve_device
 from protocol_mvc.utils.distributed import is_main_process, is_restarted, process_group
 
 RESULT_WARNINGS = (UnreliableClusterWarning, DivergenceWarning, ConstantViewWarning)
+DEMO_REFERENCES = ("kmeans", "ward", "leiden")
 DEMO_SCORES = {"acc": "ACC", "nmi": "NMI", "pur": "PUR", "recall": "recall", "tail": "tail"}
 
 
@@ -112,6 +113,7 @@ def _fit_model(
         "seconds": round(seconds, 2),
         "clusters": cluster_rows(facts),
         "view_weights": dict(zip(views.names, model.view_weights_, strict=True)),
+        "preparation": [describe_scaling(*pair) for pair in zip(model.scalers_, views.names, strict=True)],
         "findings": [finding.text for finding in findings(facts)],
         "scores": scores and {name: round(value, 4) for name, value in scores.items()},
         "warnings": [str(found.message) for found in caught if issubclass(found.category, RESULT_WARNINGS)],
@@ -126,6 +128,8 @@ def _print_results(console: Console, record: JsonDict, run: Path) -> None:
     ]
     headers = ("cluster", "size", "share", "confidence")
     console.print(table(f"{len(rows)} clusters", headers, rows), *record["findings"])
+    for sentence in record["preparation"]:
+        console.info(sentence)
     if record["scores"]:
         console.print(", ".join(f"{name} {value:.3f}" for name, value in record["scores"].items()))
     console.info(f"Run: {run}. Report: {shlex.join(['protocol-mvc', 'report', str(run)])}")
@@ -141,7 +145,7 @@ def _check_anndata_copy(source: Source, target: Path, force: bool) -> None:
 
 
 def run_demo(console: Console, imbalance_ratio: float, seed: int, figure: Path) -> JsonDict:
-    """Cluster the digits with K-means and PROTOCOL, print the scores and draw a figure."""
+    """Cluster the digits with PROTOCOL and references, print the scores and draw a figure."""
     if not figure.absolute().parent.is_dir():
         raise typer.BadParameter(f"{figure}: folder {figure.absolute().parent} does not exist")
     views, labels_true = load_digits_views(imbalance_ratio=imbalance_ratio, random_state=seed)
@@ -149,21 +153,15 @@ def run_demo(console: Console, imbalance_ratio: float, seed: int, figure: Path) 
     k = len(class_sizes)
     console.info(f"{len(views)} digits, {views.n_views} views, class sizes {class_sizes.tolist()}")
     model = PROTOCOL(k, random_state=seed, verbose=int(not console.quiet))
-    scaled = [scaled_rows(views, v, slice(None), scaler) for v, scaler in enumerate(fit_scalers(views))]
-    methods: dict[str, Callable[[], Any]] = {
-        "K-means, all views": lambda: kmeans(np.hstack(scaled), k, seed),
-        "K-means, best view": lambda: max(
-            (kmeans(x, k, seed) for x in scaled), key=lambda labels: clustering_accuracy(labels_true, labels)
-        ),
-        "PROTOCOL": lambda: model.fit_predict(views),
-    }
+    references = compare(views, k, DEMO_REFERENCES, random_state=seed)
+    started = time.perf_counter()
+    found = references.labels | {"PROTOCOL": model.fit_predict(views)}
+    seconds = references.seconds | {"PROTOCOL": time.perf_counter() - started}
     runs, rows = [], []
-    for name, cluster in methods.items():
-        started = time.perf_counter()
-        labels, seconds = cluster(), time.perf_counter() - started
+    for name, labels in found.items():
         scores = all_scores(labels_true, labels)
-        runs.append({"method": name, "seconds": seconds, "scores": scores})
-        rows.append((name, *(f"{scores[score]:.3f}" for score in DEMO_SCORES), f"{seconds:.1f}"))
+        runs.append({"method": name, "seconds": seconds[name], "scores": scores})
+        rows.append((name, *(f"{scores[score]:.3f}" for score in DEMO_SCORES), f"{seconds[name]:.1f}"))
     sizes = {
         "estimated": np.rint(model.class_prior_ * class_sizes.sum()).astype(int),
         "labels": model.cluster_sizes_,

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 from rich.filesize import decimal
-from sklearn.preprocessing import normalize
 
 from protocol_mvc.cli.inputs import Settings, Source, make_model, read_data
 from protocol_mvc.cli.output import Console, JsonDict, table
@@ -19,9 +18,8 @@ from protocol_mvc.data.views import Views
 from protocol_mvc.estimators.base import MultiViewClusterer
 from protocol_mvc.estimators.clusterers import ESTIMATORS
 from protocol_mvc.exceptions import DivergenceError
-from protocol_mvc.partition.candidates import principal_components
-from protocol_mvc.partition.config import CandidateOptions
-from protocol_mvc.partition.consensus import consensus_partition
+from protocol_mvc.partition.graphs import impute
+from protocol_mvc.partition.selection import find_partition
 from protocol_mvc.training.loop import train
 from protocol_mvc.training.stage import Stage
 from protocol_mvc.utils.config import resolve_auto
@@ -30,6 +28,8 @@ DEFAULT_N_CLUSTERS = 10  # for the estimate of time and memory if -k is not give
 DUPLICATE_SHARE = 0.01  # share of duplicate samples above which there is a note
 HEADERS = ("view", "features", "type", "range", "zeros", "constant", "missing", "duplicate")
 TRIAL_SAMPLES, TRIAL_STEPS, TRIAL_EPOCHS = 2048, 8, 4
+N_COMPONENTS = 50  # of a view, for the estimate of the cluster sizes
+N_SPACES = 6  # in which PROTOCOL searches its starting partition
 WIDTH_FIELDS = ("projection_dim", "feature_dim", "latent_dim")
 
 
@@ -188,18 +188,19 @@ def data_notes(described: list[JsonDict], samples: JsonDict) -> list[str]:
 def estimate_cluster_sizes(views: Views, n_clusters: int, seed: int) -> list[int]:
     """Return cluster sizes of a partition of principal components, without training, in descending order.
 
-    At most `CandidateOptions.max_samples` samples are used.
+    At most `TRIAL_SAMPLES` samples are used.
 
     Raises:
         ValueError: if there are fewer samples than clusters.
     """
     if n_clusters > len(views):
         raise ValueError(f"n_clusters = {n_clusters} exceeds the {len(views)} samples: use a smaller -k.")
-    rows = np.random.default_rng(seed).permutation(len(views))[: CandidateOptions().max_samples]
+    rows = np.random.default_rng(seed).permutation(len(views))[: max(TRIAL_SAMPLES, n_clusters)]
     subset = views[np.sort(rows)]
-    scaled = [scaled_rows(subset, v, slice(None), scaler) for v, scaler in enumerate(fit_scalers(subset))]
-    components = [normalize(x) for x in principal_components(scaled, subset.mask, seed)]
-    labels = consensus_partition(np.hstack(components), n_clusters, seed)
+    scalers = fit_scalers(subset, n_components=N_COMPONENTS)
+    components = [scaled_rows(subset, v, slice(None), scaler) for v, scaler in enumerate(scalers)]
+    complete = impute(components, subset.mask)
+    labels = find_partition(complete, complete, n_clusters, seed).labels
     return sorted(np.bincount(labels, minlength=n_clusters).tolist(), reverse=True)
 
 
@@ -242,14 +243,14 @@ def estimate_cost(views: Views, model: MultiViewClusterer) -> Cost:
     method, source, generator = model._set_up(views[rows])
     stages = method.stages()
     n_used = max((stage_samples(stage, n) for stage in stages if stage.n_epochs), default=n)
-    n_partition = min(n_used, CandidateOptions().max_samples)
+    n_columns = sum(scaler.n_outputs for scaler in source.scalers)
     fields = {name.rpartition("__")[2]: value for name, value in model.get_params().items()}
     width = next(fields[name] for name in WIDTH_FIELDS if name in fields)
     dense = sum(d for d, x in zip(views.n_features, views.arrays, strict=True) if not is_sparse(x))
     n_bytes = (
         sum(stored_bytes(array) for array in views.arrays if not is_mapped(array))
         + (4 if n_used == n else 8) * n_used * dense  # a subsample is copied before it is scaled
-        + n_partition * (9 * n_partition + 14 * sum(views.n_features))  # partition, measured
+        + 16 * n_used * (N_SPACES * n_columns + views.n_views * model.n_clusters)  # partition
         + 16 * n_used * views.n_views * width  # features
         + 16 * sum(parameter.numel() for parameter in method.parameters())
         + 24 * n * model.n_clusters  # outputs of each sample

@@ -83,7 +83,7 @@ def read_settings(file: Path | None, changes: Iterable[str] | None, **flags: Any
 def check_choice(name: str, choices: Iterable[str], kind: str) -> None:
     """Raise a usage error that suggests the nearest choice if the name is not among the choices.
 
-    The last component of a dotted choice counts as well: "rounds" is near to "schedule.n_rounds".
+    The last component of a dotted choice counts as well: "rounds" is near to "structure.n_rounds".
     """
     choices = sorted(choices)
     if name in choices:

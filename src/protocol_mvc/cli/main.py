@@ -46,7 +46,7 @@ Changes = Annotated[
     Option(
         "--set",
         metavar="NAME=VALUE",
-        help="Set an estimator parameter (scaling=standard) or a config field (schedule.n_rounds=1); may be "
+        help="Set an estimator parameter (scaling=standard) or a config field (structure.n_rounds=1); may be "
         "repeated. Overrides --config.",
     ),
 ]

@@ -116,7 +116,7 @@ def merge_confused(space: ViewSpace, groups: Labels, n_clusters: int) -> Labels:
         return float(np.mean((own - other) / (own + other + 1)))
 
     def compare(a: int) -> None:
-        rest = np.array([c for c in members if c != a])
+        rest = np.array([c for c in members if c != a], dtype=np.int64)
         strength = edges[a, rest] / np.sqrt(np.maximum(edges[rest].sum(axis=1), 1e-9))
         for b in rest[np.argsort(-strength, kind="stable")[:N_NEAREST_GROUPS]]:
             pair = (min(a, int(b)), max(a, int(b)))

@@ -48,6 +48,8 @@ def find_partition(
         seed: seed of the candidates.
         options: options of the search.
     """
+    most = max(2, len(views[0]) // (2 * n_clusters))  # more would be members of other clusters
+    options = options.model_copy(update={"n_neighbors": min(options.n_neighbors, most)})
     data = ViewSpace(views, options.n_neighbors)
     found = []
     if 2 <= n_clusters <= len(data.joined) // options.min_samples_per_cluster:

@@ -12,6 +12,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from pydantic import BaseModel
 
 from protocol_mvc.data.hashing import data_hash
+from protocol_mvc.data.scaling import describe_scaling
 from protocol_mvc.estimators.base import MultiViewClusterer
 from protocol_mvc.evaluation.metrics import all_scores, calibration, contingency, match_clusters
 from protocol_mvc.evaluation.stability import Stability
@@ -111,6 +112,7 @@ def render(model: MultiViewClusterer, facts: Facts, command: str | None) -> str:
         clusters=cluster_rows(facts),
         rare_clusters=rare_cluster_rows(facts, view_auc),
         max_cards=MAX_CARDS,
+        preparation=[describe_scaling(*pair) for pair in zip(model.scalers_, facts.views.names, strict=True)],
         view_auc=np.ma.masked_invalid(view_auc).mean(1).filled(np.nan),
         histogram=confidence_histogram(facts),
         least_confident=np.argsort(facts.confidence, kind="stable")[:N_LEAST_CONFIDENT],

@@ -9,6 +9,7 @@ from protocol_mvc.methods.protocol.config import (
     DEFAULT,
     PAPER,
     PRESETS,
+    AttentionStructure,
     BatchTransport,
     InitializedTransport,
     ProtocolConfig,
@@ -36,15 +37,14 @@ def test_paper_preset_has_the_values_of_the_paper():
     assert (PAPER.losses.temperature_feature, PAPER.losses.temperature_class) == (0.5, 1.0)
     assert (PAPER.losses.positive_sample_weight, PAPER.losses.positive_prototype_weight) == (0.8, 0.2)
     assert PAPER.losses.pseudo_label_loss == "mixture"
-    assert (PAPER.network.classifier_input, PAPER.readout) == ("latent", "kmeans")
+    assert isinstance(PAPER.structure, AttentionStructure)
+    assert (PAPER.structure.classifier_input, PAPER.readout) == ("latent", "kmeans")
 
 
-def test_paper_preset_uses_all_data_in_one_pass_per_epoch():
+def test_paper_preset_uses_all_data_and_features_in_one_pass_per_epoch():
     schedule = PAPER.schedule
-    assert schedule.n_rounds == schedule.min_steps_per_epoch == 1
-    assert schedule.max_steps_per_epoch is schedule.max_steps_per_epoch_rebalance is None
-    assert schedule.max_samples is None
-    assert PAPER.paired_views is None
+    assert schedule.min_steps_per_epoch == 1
+    assert schedule.max_steps_per_epoch is schedule.max_samples is PAPER.n_components is None
 
 
 def test_config_is_immutable():
@@ -55,29 +55,34 @@ def test_config_is_immutable():
 def test_constants_of_the_partition_search_are_fields():
     assert isinstance(DEFAULT.pseudo_labels, InitializedTransport)
     names = dict(flatten_config(DEFAULT))
-    assert names["pseudo_labels__partition__candidates__n_neighbors"] == 15
-    assert names["pseudo_labels__partition__codebook__smoothing"] == 0.1
-    assert names["paired_views__matching__n_repeats"] == 8
+    assert names["pseudo_labels__partition__n_neighbors"] == 15
+    assert names["structure__n_rounds"] == 3
 
 
 def test_partition_cannot_start_a_classifier_of_latent_codes():
     with pytest.raises(ValidationError, match="classifier_input"):
-        ProtocolConfig.model_validate({"network": {"classifier_input": "latent"}})
+        ProtocolConfig(structure=AttentionStructure())
+    ProtocolConfig(structure=AttentionStructure(classifier_input="projection"))
+
+
+def test_reconstruction_needs_decoders():
+    with pytest.raises(ValueError, match="AttentionStructure"):
+        update_config(DEFAULT, {"schedule__n_epochs_reconstruct": 1})
 
 
 @pytest.mark.parametrize(
     ("field", "value"),
     [
         ("network__hidden_dims", (0,)),
-        ("network__latent_dim", 0),
-        ("network__dim_feedforward", 2.5),
-        ("network__dropout", 1.0),
+        ("structure__n_neighbors", 0),
+        ("structure__n_rounds", 0),
+        ("n_components", 0),
         ("network__logit_scale", 0),
-        ("network__classifier_input", "view"),
+        ("pseudo_labels__partition__n_neighbors", 1),
         ("schedule__n_epochs_reconstruct", -1),
         ("schedule__max_steps_per_epoch", 0),
         ("schedule__lr_align", 0),
-        ("paired_views__contrast_weight", -1),
+        ("pseudo_labels__partition__shrinkage", 1.5),
         ("pseudo_labels__consensus_weight", 1.1),
         ("pseudo_labels__consensus_weight", float("nan")),
         ("pseudo_labels__epsilon", 0),
@@ -95,6 +100,15 @@ def test_partition_cannot_start_a_classifier_of_latent_codes():
 def test_invalid_values_are_refused_by_name(field: str, value: object):
     with pytest.raises(ValueError, match=field.rpartition("__")[2]):
         update_config(DEFAULT, {field: value})
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("latent_dim", 0), ("dim_feedforward", 2.5), ("dropout", 1.0), ("classifier_input", "view")],
+)
+def test_invalid_values_of_attention_are_refused_by_name(field: str, value: object):
+    with pytest.raises(ValueError, match=field):
+        update_config(PAPER, {f"structure__{field}": value})
 
 
 @given(st.sampled_from(sorted(name for name, _ in flatten_config(DEFAULT))))

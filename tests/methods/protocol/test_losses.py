@@ -12,7 +12,12 @@ from torch.nn import functional
 
 from protocol_mvc.data.batches import Batch
 from protocol_mvc.losses.clustering import soft_cross_entropy
-from protocol_mvc.losses.contrastive import class_contrast, class_sensitive_contrast, feature_contrast
+from protocol_mvc.losses.contrastive import (
+    class_contrast,
+    class_sensitive_contrast,
+    feature_contrast,
+    neighbor_contrast,
+)
 from protocol_mvc.methods.base import log_mean, reconstruction, sum_of
 from protocol_mvc.methods.protocol import losses
 from protocol_mvc.methods.protocol.config import DEFAULT
@@ -237,7 +242,7 @@ def test_every_prediction_learns_the_labels_or_their_mixture_does(present):
     expected = soft_cross_entropy(fused.logits.log_softmax(1), t.soft)
     for v in range(V):
         own = here(present)[:, v]
-        expected = expected + soft_cross_entropy(codes.logits[v][own].log_softmax(1), t.soft[own])
+        expected = expected + soft_cross_entropy(codes.logits[v][own].log_softmax(1), t.soft[own]) / V
     torch.testing.assert_close(losses.pseudo_label_loss(c, 0.5, Outputs(batch, codes, fused), t), expected)
     mixed = losses.pseudo_label_loss(
         c.model_copy(update={"pseudo_label_loss": "mixture"}), 0.5, Outputs(batch, codes, fused), t
@@ -266,6 +271,53 @@ def test_the_logits_that_learn_are_shifted_by_the_frequencies(how: str):
         losses.pseudo_label_loss(c, 0.5, Outputs(batch, codes, fused), even),
         losses.pseudo_label_loss(plain, 0.5, Outputs(batch, codes, fused), even),
     )
+
+
+def with_neighbors(present: Tensor | None = None, other_present: Tensor | None = None) -> Outputs:
+    """Outputs for samples and for a neighbour of each, which may have other views."""
+    return Outputs(*example(present), Outputs(*example(other_present, seed=1)))
+
+
+@pytest.mark.parametrize("other_present", PRESENT, ids=IDS)
+@present_or_not
+@pytest.mark.parametrize("labelled", [False, True])
+def test_neighbours_are_positives_in_both_directions(present, other_present, labelled: bool):
+    out, t = with_neighbors(present, other_present), labels() if labelled else None
+    c, expected = LOSSES.model_copy(update={"logit_adjustment": 0.7}), 0.0
+    assert out.neighbors is not None
+    shift = torch.zeros(N, dtype=torch.float64) if t is None else 0.7 * t.log_frequency[t.hard]
+    for mine, other in ((out, out.neighbors), (out.neighbors, out)):
+        for v in range(V):
+            rows = here(mine.batch.present)[:, v].nonzero()[:, 0]
+            h, tau = mine.codes.h[v][rows], c.temperature_feature
+            term = neighbor_contrast(h, other.fused.u, rows, temperature=tau, logit_adjustment=shift[rows])
+            expected += float(term) / V
+    assert float(losses.contrastive_losses(c, EQUAL, out, t)["feature"]) == pytest.approx(expected)
+
+
+def test_with_neighbours_clusters_are_contrasted_only_if_there_are_labels():
+    out, t = with_neighbors(), labels()
+    assert losses.contrastive_losses(LOSSES, EQUAL, out).keys() == {"feature"}
+    found = losses.contrastive_losses(LOSSES, EQUAL, out, t)["class"]
+    each = [
+        class_sensitive_contrast(
+            x.softmax(1), t.hard, t.soft, t.log_frequency, temperature=LOSSES.temperature_class
+        )
+        for x in out.codes.logits
+    ]
+    torch.testing.assert_close(found, torch.stack(each).mean())
+
+
+def test_what_absent_views_of_samples_or_neighbours_hold_changes_no_loss():
+    out = with_neighbors(SOME, SOME.flip(0))
+    assert out.neighbors is not None
+    moved = [
+        x._replace(codes=ViewOutputs(*(spoiled(part, here(x.batch.present)) for part in x.codes)))
+        for x in (out, out.neighbors)
+    ]
+    other = moved[0]._replace(neighbors=moved[1])
+    first, second = (losses.contrastive_losses(LOSSES, EQUAL, x, labels()) for x in (out, other))
+    assert first == second
 
 
 def test_terms_are_summed():

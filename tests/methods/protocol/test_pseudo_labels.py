@@ -1,24 +1,33 @@
-"""The pseudo-labels: partition, warm-up, transport, and the end of a round."""
+"""The pseudo-labels: partition, warm-up, transport; and the temperature of the final probabilities."""
 
+import math
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from tests.examples import TINY, TINY_PAPER, blobs, paired_blobs, seeded, source
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.metrics import adjusted_rand_score
+from tests.examples import TINY, TINY_PAPER, blobs, seeded, source, with_gaps
 from torch.nn import functional
 
+from protocol_mvc.exceptions import DivergenceError
 from protocol_mvc.methods.base import infer_all
 from protocol_mvc.methods.protocol import pseudo_labels
 from protocol_mvc.methods.protocol.algorithm import Protocol
 from protocol_mvc.methods.protocol.config import ProtocolConfig
-from protocol_mvc.methods.protocol.pseudo_labels import InitializedPseudoLabels
+from protocol_mvc.methods.protocol.pseudo_labels import (
+    MAX_TEMPERATURE,
+    MIN_TEMPERATURE,
+    calibrated_temperature,
+    complete_views,
+)
 from protocol_mvc.nn.seeded import build
-from protocol_mvc.training.stage import SKIP, STOP
-from protocol_mvc.transport import PotLabels
+from protocol_mvc.partition.selection import Selection
 from protocol_mvc.utils.config import update_config
 
-VIEWS, _ = blobs()
+VIEWS, TRUTH = blobs()
 K = 3
 
 
@@ -27,83 +36,91 @@ def method(config: ProtocolConfig = TINY, **changes: Any) -> Protocol:
     return made.requires_grad_(False)
 
 
-def started(protocol: Protocol, paired: bool = False) -> torch.Tensor:
-    protocol.paired.fill_(paired)
-    labels = protocol.pseudo_labels.start(source(VIEWS), seeded())
-    assert isinstance(labels, torch.Tensor)
-    return labels
+def started(protocol: Protocol, views: Any = VIEWS) -> torch.Tensor:
+    return protocol.pseudo_labels.start(source(views), seeded())
 
 
-@pytest.mark.parametrize("paired", [False, True])
-def test_partition_sets_a_prior_and_prototypes(paired: bool):
-    protocol = method()
+def logits(n: int = 200, seed: int = 0) -> torch.Tensor:
+    return (3 * torch.randn(n, K, generator=seeded(seed))).log_softmax(1)
+
+
+def confidence(log_proba: torch.Tensor, temperature: float) -> float:
+    return float((log_proba / temperature).softmax(1).amax(1).mean())
+
+
+def test_partition_sets_a_prior_prototypes_and_the_expected_accuracy(monkeypatch):
+    protocol, labels = method(), np.arange(90) % K
+    found = Selection(labels, np.linspace(0, 1, 90))
+    monkeypatch.setattr(pseudo_labels, "find_partition", lambda *args: found)
     h = infer_all(protocol, source(VIEWS)).embedding.unflatten(1, (2, -1))
-    labels = started(protocol, paired)
-    sizes = torch.bincount(labels, minlength=K)
-    torch.testing.assert_close(protocol.prior, (sizes + 1) / (90 + K))
+    assert started(protocol).tolist() == labels.tolist()
+    torch.testing.assert_close(protocol.prior, torch.full((K,), 31 / 93))
+    assert float(protocol.expected_accuracy) == pytest.approx(0.5)
     for cluster, prototype in enumerate(protocol.network.classifier.prototypes):
-        mean = h[labels == cluster].mean((0, 1))
+        mean = h[torch.from_numpy(labels == cluster)].mean((0, 1))
         torch.testing.assert_close(prototype, functional.normalize(mean, dim=0))
 
 
-@pytest.mark.parametrize("paired", [False, True])
-def test_partition_is_that_of_the_groups(paired: bool):
-    views, kind = paired_blobs() if paired else blobs()
+@pytest.mark.parametrize("views", [VIEWS, with_gaps(VIEWS)], ids=["complete", "gaps"])
+def test_partition_is_that_of_the_groups(views):
     protocol = method()
-    protocol.paired.fill_(paired)
-    labels = protocol.pseudo_labels.start(source(views), seeded())
-    assert isinstance(labels, torch.Tensor)
-    table = np.zeros((K, K))
-    np.add.at(table, (kind, labels.numpy()), 1)
-    assert table.max(1).sum() >= 0.9 * len(kind)
+    labels = started(protocol, views)
+    assert adjusted_rand_score(TRUTH, labels.numpy()) > 0.9
+    assert protocol.prior.sort().values.tolist() == pytest.approx([11 / 93, 21 / 93, 61 / 93], abs=0.03)
+    assert 0.5 < float(protocol.expected_accuracy) <= 1
 
 
-def test_untrained_projections_are_not_used():
-    """Paired views are not aligned, so before the first round only the latent codes are trained."""
-    protocol = method()
-    protocol.network.project.weight.fill_(0.0)
-    protocol.network.project.bias.fill_(1.0)  # every projection is the same
-    labels = started(protocol, paired=True)
-    assert torch.bincount(labels, minlength=K).min() > 0
+def test_partition_gets_prepared_views_and_learned_features(monkeypatch):
+    protocol, given = method(), list[Any]()
+
+    def find(*args: Any) -> Selection:
+        given.extend(args)
+        return Selection(np.arange(90) % K, np.ones(90))
+
+    monkeypatch.setattr(pseudo_labels, "find_partition", find)
+    started(protocol)
+    views, learned, n_clusters = given[:3]
+    assert [x.shape for x in views] == [(90, 5), (90, 4)]
+    assert [x.shape for x in learned] == [(90, TINY.network.projection_dim)] * 2
+    embedding = infer_all(protocol, source(VIEWS)).embedding.numpy()
+    np.testing.assert_array_equal(np.hstack(learned), embedding)
+    assert n_clusters == K
 
 
-@pytest.mark.parametrize("number", [0, 1])
-@pytest.mark.parametrize("known", [True, False])
-def test_later_round_is_skipped_if_the_classifier_predicts_the_partition(monkeypatch, number, known):
-    protocol = method()
-    protocol.paired.fill_(True)
-    predicted = infer_all(protocol, source(VIEWS)).log_proba.argmax(1).numpy()
-    partition = (predicted + 1) % K if known else np.arange(len(predicted)) % K  # up to a permutation
-    monkeypatch.setattr(pseudo_labels, "consensus_partition", lambda *args: partition)
-    result = protocol.pseudo_labels.start(source(VIEWS), seeded(), number)
-    assert (result is SKIP) is (known and number == 1)
-
-
-@pytest.mark.parametrize("subsample", [False, True])
-@pytest.mark.parametrize("number", [0, 1])
-def test_predictions_for_a_new_subsample_are_candidates_to_keep(monkeypatch, number, subsample):
-    protocol, data, given = method(), source(VIEWS), dict[str, Any]()
-    data.is_subsample = subsample
-    predicted = infer_all(protocol, data).log_proba.argmax(1).numpy()
-
-    def select(*args: Any, **options: Any) -> Any:
-        given.update(options)
-        return predicted
-
-    monkeypatch.setattr(pseudo_labels, "select_partition", select)
-    protocol.pseudo_labels.start(data, seeded(), number)
-    assert given["use_raw_views"] is (number == 0 or subsample)
-    assert (given["current_labels"] is not None) is (number == 1 and subsample)
+def test_complete_views_have_no_gaps():
+    gaps = with_gaps(VIEWS)
+    filled, plain = complete_views(source(gaps)), complete_views(source(VIEWS))
+    for x, view in zip(filled, gaps, strict=True):
+        absent = np.isnan(view[:, 0])
+        assert np.isfinite(x).all()
+        assert absent.any()
+        assert x[absent].any()  # not the zeros of an absent view
+    data = source(VIEWS)
+    batch = data.take(torch.arange(90))
+    assert all(np.array_equal(x, y.numpy()) for x, y in zip(plain, batch.views, strict=True))
 
 
 @pytest.mark.parametrize("fraction", [0.0, 0.4, 1.0])
-def test_warmup_learns_the_partition_itself(fraction: float):
+def test_warmup_learns_the_partition_itself_and_then_a_transport(fraction: float):
     protocol = method(pseudo_labels__warmup_fraction=fraction)
     labels = started(protocol)
     for progress in (0.0, 0.3, 0.5, 1.0):
-        context = protocol.pseudo_labels.on_epoch_start(source(VIEWS), seeded(), progress, labels, 0)
+        context = protocol.pseudo_labels.on_epoch_start(source(VIEWS), seeded(), progress, labels)
         is_partition = torch.equal(context.soft, functional.one_hot(labels, K).to(context.soft))
         assert is_partition is (progress < fraction)
+        if is_partition:
+            assert torch.equal(context.hard, labels)
+            torch.testing.assert_close(context.log_frequency.exp(), protocol.prior)
+
+
+def test_mass_grows_from_its_minimum_after_the_warmup_to_its_maximum():
+    protocol = method(pseudo_labels__warmup_fraction=0.4)
+    labels = started(protocol)
+    masses = [
+        float(protocol.pseudo_labels.on_epoch_start(source(VIEWS), seeded(), p, labels).soft.sum(1).mean())
+        for p in (0.4, 0.7, 1.0)
+    ]
+    assert 0.5 - 1e-5 <= masses[0] < masses[1] < masses[2] == pytest.approx(1.0, abs=1e-4)
 
 
 @pytest.mark.parametrize("mass", [0.1, 0.5, 1.0])
@@ -111,57 +128,65 @@ def test_labels_carry_the_transported_mass(mass: float):
     limits: dict[str, Any] = {"pseudo_labels__min_mass": mass, "pseudo_labels__max_mass": mass}
     protocol = method(**limits, pseudo_labels__warmup_fraction=0.0)
     labels = started(protocol)
-    context = protocol.pseudo_labels.on_epoch_start(source(VIEWS), seeded(), 0.0, labels, 0)
+    context = protocol.pseudo_labels.on_epoch_start(source(VIEWS), seeded(), 0.0, labels)
     assert float(context.soft.sum(1).mean()) == pytest.approx(mass, abs=1e-5)
     assert float(context.soft.sum(1).max()) <= 1 + 1e-5
     assert protocol.training
 
 
-def test_mass_grows_in_the_first_round_and_stays_in_the_next():
-    labels = method(TINY_PAPER).pseudo_labels
-    masses = [labels.on_epoch_start(source(VIEWS), seeded(), p, None, 0) for p in (0.0, 0.5, 1.0)]
-    assert 0.1 <= masses[0] < masses[1] < masses[2] == pytest.approx(1.0)
-    assert labels.on_epoch_start(source(VIEWS), seeded(), 0.0, None, 1) == 1.0
-
-
 def test_batch_transport_has_a_uniform_prior_and_keeps_the_prototypes():
     protocol = method(TINY_PAPER)
     before = protocol.network.classifier.prototypes.clone()
-    assert protocol.pseudo_labels.start(source(VIEWS), seeded()) is None
+    started(protocol)
     torch.testing.assert_close(protocol.prior, torch.full((K,), 1 / K))
     assert torch.equal(protocol.network.classifier.prototypes, before)
+    assert float(protocol.expected_accuracy) == 0
 
 
-@pytest.mark.parametrize("early_stopping", [True, False])
-@pytest.mark.parametrize("changed", [0, 1])
-@pytest.mark.parametrize("progress", [0.0, 0.5, 1.0])
-def test_round_stops_when_the_classifier_agrees_with_the_full_transport(
-    monkeypatch, progress: float, changed: int, early_stopping: bool
-):
-    changes: dict[str, Any] = {
-        "pseudo_labels__warmup_fraction": 0.0,
-        "pseudo_labels__early_stopping": early_stopping,
-    }
-    protocol = method(**changes)
-    start = started(protocol)
-    predicted = infer_all(protocol, source(VIEWS)).log_proba.argmax(1)
-
-    def labels(self: Any, log_p: torch.Tensor, mass: float) -> PotLabels:
-        hard = predicted.clone()
-        if changed or mass < 1:
-            hard[:1] = (hard[:1] + 1) % K
-        return PotLabels(functional.one_hot(hard, K).to(log_p), hard, torch.zeros(K))
-
-    monkeypatch.setattr(InitializedPseudoLabels, "transport_labels", labels)
-    context = protocol.pseudo_labels.on_epoch_start(source(VIEWS), seeded(), progress, start, 0)
-    assert (context is STOP) is (early_stopping and progress > 0 and not changed)
+def test_mass_of_batch_transport_grows():
+    labels, data = method(TINY_PAPER).pseudo_labels, source(VIEWS)
+    start = torch.zeros(90, dtype=torch.int64)
+    masses = [labels.on_epoch_start(data, seeded(), p, start) for p in (0.0, 0.5, 1.0)]
+    assert 0.1 <= masses[0] < masses[1] < masses[2] == pytest.approx(1.0)
 
 
 def test_double_softmax_changes_the_labels():
     totals = []
     for double in (False, True):
         protocol = method(TINY_PAPER, pseudo_labels__double_softmax=double)
-        protocol.pseudo_labels.start(source(VIEWS), seeded())
-        log_p = torch.randn(20, K, generator=seeded()).log_softmax(1)
-        totals.append(protocol.pseudo_labels.transport_labels(log_p, 0.5).soft)
+        started(protocol)
+        totals.append(protocol.pseudo_labels.transport_labels(logits(20), 0.5).soft)
     assert not torch.equal(*totals)
+
+
+def test_predictions_that_are_not_finite_are_an_error():
+    protocol = method()
+    with pytest.raises(DivergenceError, match="finite"):
+        protocol.pseudo_labels.transport_labels(torch.full((4, K), math.nan), 0.5)
+
+
+class TestTemperature:
+    @settings(max_examples=20)
+    @given(st.integers(0, 100), st.floats(0.45, 0.95))
+    def test_mean_confidence_is_the_expected_accuracy(self, seed: int, accuracy: float):
+        log_proba = logits(seed=seed)
+        assert confidence(log_proba, calibrated_temperature(log_proba, accuracy)) == pytest.approx(
+            accuracy, abs=1e-3
+        )
+
+    def test_temperature_falls_with_the_expected_accuracy(self):
+        found = [calibrated_temperature(logits(), accuracy) for accuracy in np.linspace(0.4, 1, 13)]
+        assert found == sorted(found, reverse=True)
+        assert all(MIN_TEMPERATURE <= t <= MAX_TEMPERATURE * (1 + 1e-6) for t in found)
+
+    def test_temperature_of_calibrated_predictions_is_1(self):
+        assert calibrated_temperature(logits(), confidence(logits(), 1.0)) == pytest.approx(1, abs=1e-3)
+
+    @pytest.mark.parametrize("accuracy", [0.0, 0.1, 1.0])
+    def test_accuracy_out_of_reach_gives_a_bound(self, accuracy: float):
+        bound = MIN_TEMPERATURE if accuracy == 1 else MAX_TEMPERATURE
+        assert calibrated_temperature(logits(), accuracy) == pytest.approx(bound, rel=1e-3)
+
+    def test_certain_predictions_give_a_finite_temperature(self):
+        certain = (1e4 * torch.eye(K)).log_softmax(1)
+        assert math.isfinite(calibrated_temperature(certain, 0.8))
