@@ -5,9 +5,9 @@ import multiprocessing
 import os
 import signal
 import sys
-from pathlib import Path
 import time
 import zlib
+from pathlib import Path
 from typing import Any, NoReturn
 
 import numpy as np
