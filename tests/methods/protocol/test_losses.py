@@ -305,7 +305,7 @@ def test_with_neighbours_clusters_are_contrasted_only_if_there_are_labels():
         )
         for x in out.codes.logits
     ]
-    torch.testing.assert_close(found, torch.stack(each).mean())
+    torch.testing.assert_close(found, LOSSES.class_loss_weight * torch.stack(each).mean())
 
 
 def test_what_absent_views_of_samples_or_neighbours_hold_changes_no_loss():
