@@ -28,7 +28,7 @@ from protocol_mvc.utils.random import draw_seed
 if TYPE_CHECKING:
     from protocol_mvc.methods.protocol.algorithm import Protocol
 
-MIN_TEMPERATURE, MAX_TEMPERATURE = 0.05, 20.0
+MIN_TEMPERATURE, MAX_TEMPERATURE = 0.5, 20.0  # candidates that all agree do not make labels certain
 
 
 class PseudoLabels:
