@@ -1,7 +1,6 @@
 """The choice of a partition among candidates, without labels.
 
-Two criteria are ranked and the ranks are added. The first asks whether the views confirm each other: whether
-the neighbours of a sample in one view are in the same cluster as its neighbours in the other views. The
+Two criteria are added. The first asks whether the views confirm each other: whether the neighbours of a sample in one view are in the same cluster as its neighbours in the other views. The
 second asks how often every single cluster appears among the other candidates; small clusters count as much as
 large ones, so that rare groups are not outvoted.
 """
@@ -10,7 +9,6 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from scipy.stats import rankdata
 
 from protocol_mvc.partition.candidates import candidate_partitions
 from protocol_mvc.partition.config import PartitionOptions
@@ -62,9 +60,9 @@ def find_partition(
 def select_partition(
     candidates: Sequence[Labels], data: ViewSpace, n_clusters: int, view_agreement_weight: float = 2.0
 ) -> Selection:
-    """Return the candidate with the largest weighted sum of the ranks of two criteria.
+    """Return the candidate with the largest weighted sum of two criteria, both from 0 to 1.
 
-    The criteria are `view_agreement` and, summed over the other candidates, `cluster_agreement`.
+    The criteria are `view_agreement` and the mean of `cluster_agreement` with all candidates.
 
     A single view is judged by the modularity of its neighbour graph instead of `view_agreement`.
 
@@ -79,9 +77,9 @@ def select_partition(
     else:
         graph = data.graph("views", data.n_neighbors)
         confirmation = [modularity(graph, labels) for labels in candidates]
-    agreement = cluster_agreement(candidates).sum(axis=1).round(9)  # the same for any order of summation
-    score = view_agreement_weight * rankdata(confirmation) + rankdata(agreement)
-    order = np.argsort(-score, kind="stable")
+    agreement = cluster_agreement(candidates).mean(axis=1)
+    score = view_agreement_weight * np.array(confirmation) + agreement
+    order = np.argsort(-score.round(9), kind="stable")  # the same for any order of summation
     best = candidates[order[0]]
     others = [candidates[i] for i in order[1 : 1 + len(candidates) // 2]]
     same = [relabel_to_match(labels, best, n_clusters) == best for labels in others]
