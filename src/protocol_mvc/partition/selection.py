@@ -1,8 +1,9 @@
 """The choice of a partition among candidates, without labels.
 
-Two criteria are added. The first asks whether the views confirm each other: whether the neighbours of a sample in one view are in the same cluster as its neighbours in the other views. The
-second asks how often every single cluster appears among the other candidates; small clusters count as much as
-large ones, so that rare groups are not outvoted.
+Two criteria are added. The first asks whether the views confirm each other: whether the neighbours of a
+sample in one view are in the same cluster as its neighbours in the other views. The second asks how often
+every single cluster appears among the other candidates; small clusters count as much as large ones, so that
+rare groups are not outvoted.
 """
 
 from collections.abc import Sequence
