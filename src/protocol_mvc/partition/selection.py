@@ -24,7 +24,7 @@ class Selection(NamedTuple):
 
     Attributes:
         labels: cluster of each sample (n,).
-        agreement: fraction of the better candidates that assign a sample to the same cluster (n,).
+        agreement: fraction of the best quarter of the candidates that agree on a sample (n,).
     """
 
     labels: Labels
@@ -61,7 +61,7 @@ def find_partition(
 def select_partition(
     candidates: Sequence[Labels], data: ViewSpace, n_clusters: int, view_agreement_weight: float = 2.0
 ) -> Selection:
-    """Return the candidate with the largest weighted sum of two criteria, both from 0 to 1.
+    """Return the candidate with the largest weighted sum of two criteria, both at most 1.
 
     The criteria are `view_agreement` and the mean of `cluster_agreement` with all candidates.
 
@@ -82,26 +82,28 @@ def select_partition(
     score = view_agreement_weight * np.array(confirmation) + agreement
     order = np.argsort(-score.round(9), kind="stable")  # the same for any order of summation
     best = candidates[order[0]]
-    others = [candidates[i] for i in order[1 : 1 + len(candidates) // 2]]
+    others = [candidates[i] for i in order[1 : 1 + len(candidates) // 4]]
     same = [relabel_to_match(labels, best, n_clusters) == best for labels in others]
     return Selection(best, np.mean(same, axis=0) if same else np.ones(len(best)))
 
 
 def view_agreement(data: ViewSpace, labels: Labels) -> float:
-    """Return how well the neighbours in one view and in the other views agree on the cluster of a sample.
+    r"""Return how well the neighbours in one view and in the other views agree on the cluster of a sample.
 
     In every view, and in all other views together, a sample gets the cluster with the most votes of its
-    neighbours in relation to the size of the cluster. The result is the mean Jaccard index of both
-    clusterings, weighted by the sizes of the clusters.
+    neighbours in relation to the size of the cluster. The result is the mean over the views of Cohen's kappa
+    of both labels, :math:`(p_o - p_e) / (1 - p_e)`, with the observed agreement and that of chance; so one
+    giant cluster, on which all views agree by chance, counts nothing.
     """
     votes, sizes = data.votes(labels), np.bincount(labels)
     total = np.sum(votes, axis=0)
-    jaccard = []
+    kappas = []
     for own in votes:
         table = contingency((own / sizes).argmax(axis=1), ((total - own) / sizes).argmax(axis=1), len(sizes))
-        both = np.diag(table)
-        jaccard.append(both / np.maximum(table.sum(axis=0) + table.sum(axis=1) - both, 1))
-    return float(np.average(np.mean(jaccard, axis=0), weights=sizes))
+        p = table / table.sum()
+        chance = float(p.sum(axis=0) @ p.sum(axis=1))
+        kappas.append((np.trace(p) - chance) / max(1 - chance, 1e-12))
+    return float(np.mean(kappas))
 
 
 def cluster_agreement(partitions: Sequence[Labels]) -> Floats:

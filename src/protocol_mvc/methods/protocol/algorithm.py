@@ -65,7 +65,7 @@ class Protocol(DeepMethod):
     Attributes:
         centers: centres of K-means on H (K, V d), if the labels come from it.
         log_temperature: log of the number that divides the logits of the classifier.
-        expected_accuracy: mean agreement of the candidate partitions; 0 if it is not known.
+        expected_accuracy: from the agreement of the candidate partitions; 0 if it is not known.
     """
 
     incomplete, divisible = True, True

@@ -92,6 +92,8 @@ class InitializedTransport(PotOptions):
     kind: Literal["initialized"] = "initialized"
     min_mass: Mass = 0.5
     warmup_fraction: Fraction = 0.4  #: of the epochs, in which the partition itself is learned
+    #: the expected accuracy is this power of the agreement of candidates, because they share mistakes
+    agreement_power: PositiveFloat = 2.0
     partition: PartitionOptions = PartitionOptions()
 
 

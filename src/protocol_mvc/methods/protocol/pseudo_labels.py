@@ -94,7 +94,8 @@ class InitializedPseudoLabels(PseudoLabels):
         learned = np.split(h.numpy(), m.n_views, axis=1)
         found = find_partition(complete_views(source), learned, m.n_clusters, seed, self.options.partition)
         labels = broadcast(torch.from_numpy(found.labels))
-        m.expected_accuracy.copy_(broadcast(torch.tensor(found.agreement.mean(), dtype=torch.float32)))
+        accuracy = float(found.agreement.mean()) ** self.options.agreement_power
+        m.expected_accuracy.copy_(broadcast(torch.tensor(accuracy)))
         member = functional.one_hot(labels, m.n_clusters).to(h)  # (n, K)
         m.prior.copy_((member.sum(0) + 1) / (member.sum() + m.n_clusters))
         mean = (member.T @ h).unflatten(1, (m.n_views, -1)).mean(1)  # over members and views
