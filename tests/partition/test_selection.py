@@ -136,12 +136,12 @@ def test_repeated_rows_give_labels_below_k(distinct: int, k: int):
 class TestViewAgreement:
     @settings(max_examples=15)
     @given(seeds, st.integers(2, 4), st.integers(2, 3))
-    def test_between_0_and_1_for_any_names_and_orders(self, seed: int, k: int, n_views: int):
+    def test_at_most_1_for_any_orders(self, seed: int, k: int, n_views: int):
         rng = np.random.default_rng(seed)
         views = [rng.normal(size=(40, 3)) for _ in range(n_views)]
         labels = rng.permutation(np.arange(40) % k)
         value = view_agreement(ViewSpace(views, 5), labels)
-        assert 0 <= value <= 1
+        assert -1 <= value <= 1
         order = rng.permutation(40)
         assert view_agreement(ViewSpace(views[::-1], 5), labels) == pytest.approx(value)
         assert view_agreement(ViewSpace([x[order] for x in views], 5), labels[order]) == pytest.approx(value)
@@ -151,6 +151,11 @@ class TestViewAgreement:
     def test_names_of_separated_clusters_do_not_matter(self, names: list[int], seed: int):
         views, truth = separated([20, 12, 8], seed=seed)
         assert view_agreement(ViewSpace(views, 5), np.array(names)[truth]) == 1
+
+    def test_one_giant_cluster_counts_nothing(self):
+        views = [np.random.default_rng(v).normal(size=(60, 3)) for v in range(2)]
+        labels = (np.arange(60) >= 57).astype(np.int64)
+        assert view_agreement(ViewSpace(views, 5), labels) < 0.5
 
     def test_identical_separated_views_agree_fully(self):
         (x,), truth = separated([30, 10, 7], 1)

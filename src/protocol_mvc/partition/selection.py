@@ -14,7 +14,7 @@ import numpy as np
 from protocol_mvc.partition.candidates import candidate_partitions
 from protocol_mvc.partition.config import PartitionOptions
 from protocol_mvc.partition.consensus import contingency, relabel_to_match
-from protocol_mvc.partition.graphs import Features, Floats, Labels, ViewSpace, kmeans, modularity
+from protocol_mvc.partition.graphs import Features, Floats, Labels, ViewSpace, kmeans
 
 DEFAULT = PartitionOptions()
 
@@ -65,19 +65,13 @@ def select_partition(
 
     The criteria are `view_agreement` and the mean of `cluster_agreement` with all candidates.
 
-    A single view is judged by the modularity of its neighbour graph instead of `view_agreement`.
-
     Args:
         candidates: labels (n,) each.
         data: the prepared data of every view.
         n_clusters: number of clusters K.
         view_agreement_weight: weight of the first criterion; that of the second is 1.
     """
-    if len(data.views) > 1:
-        confirmation = [view_agreement(data, labels) for labels in candidates]
-    else:
-        graph = data.graph("views", data.n_neighbors)
-        confirmation = [modularity(graph, labels) for labels in candidates]
+    confirmation = [view_agreement(data, labels) for labels in candidates]
     agreement = cluster_agreement(candidates).mean(axis=1)
     score = view_agreement_weight * np.array(confirmation) + agreement
     order = np.argsort(-score.round(9), kind="stable")  # the same for any order of summation
@@ -93,13 +87,15 @@ def view_agreement(data: ViewSpace, labels: Labels) -> float:
     In every view, and in all other views together, a sample gets the cluster with the most votes of its
     neighbours in relation to the size of the cluster. The result is the mean over the views of Cohen's kappa
     of both labels, :math:`(p_o - p_e) / (1 - p_e)`, with the observed agreement and that of chance; so one
-    giant cluster, on which all views agree by chance, counts nothing.
+    giant cluster, on which all views agree by chance, counts nothing. A single view is compared with the
+    labels themselves.
     """
     votes, sizes = data.votes(labels), np.bincount(labels)
     total = np.sum(votes, axis=0)
     kappas = []
     for own in votes:
-        table = contingency((own / sizes).argmax(axis=1), ((total - own) / sizes).argmax(axis=1), len(sizes))
+        others = ((total - own) / sizes).argmax(axis=1) if len(votes) > 1 else labels
+        table = contingency((own / sizes).argmax(axis=1), others, len(sizes))
         p = table / table.sum()
         chance = float(p.sum(axis=0) @ p.sum(axis=1))
         kappas.append((np.trace(p) - chance) / max(1 - chance, 1e-12))
