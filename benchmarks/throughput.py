@@ -35,7 +35,6 @@ def throughput(repeats: int = 15, epochs: int = 3) -> None:
     views, _ = load_dataset("hdigit", imbalance_ratio=0.1)
     shared = {**provenance(), "seed": 0, "data_hash": data_hash(views), "n_samples": len(views)}
     models = {preset: PROTOCOL(10, config=preset, random_state=0) for preset in ("default", "paper")}
-    models["default"].set_params(config__pseudo_labels__early_stopping=False)  # for epochs with a transport
     set_up = {preset: model._set_up(views)[:2] for preset, model in models.items()}
     method, source = set_up["default"]
     steps = {

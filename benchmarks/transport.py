@@ -309,9 +309,7 @@ def epoch() -> None:
     """Measure the share of the transport in an epoch of stage 3 on Hdigit at R = 0.1."""
     views, _ = load_dataset("hdigit", imbalance_ratio=0.1, random_state=0)
     model = PROTOCOL(10, random_state=0).set_params(
-        config__schedule__n_epochs_reconstruct=2,
         config__schedule__n_epochs_align=2,
-        config__pseudo_labels__early_stopping=False,
     )
     model.fit(views)
     last = [row["seconds"] for row in model.history_ if row["stage"].startswith("rebalance")]

@@ -61,7 +61,7 @@ def test_parameters_are_checked_in_fit(params, message: str):
     ("params", "message"),
     [
         ({"config__readou": 1}, "'readou'"),
-        ({"config__network__dropout": 2}, "'dropout' cannot be 2"),
+        ({"config__network__logit_scale": -2}, "'logit_scale' cannot be -2"),
         ({"config__network__hidden_dims": (0,)}, "'hidden_dims.0' cannot be 0"),
         ({"clusters": 3}, "'clusters'"),
     ],

@@ -60,7 +60,7 @@ OUTPUTS = [
 ]
 WORDS = [word for word in TEXTS if "\0" not in word and "\ud800" not in word]  # what a shell can pass on
 NUMBERS = ["0", "1", "2", "3", "55", "56", "-1", "1e9", "99999999999999999999", "nan", "", "two", "2.5"]
-SLOW = ("network", "schedule.n_", "schedule.min_steps", "paired_views", "pseudo_labels.partition")
+SLOW = ("network", "schedule.n_", "schedule.min_steps", "structure", "pseudo_labels.partition")
 FIELDS = [name.replace("__", ".") for name, _ in flatten_config(ProtocolConfig())]
 SETTINGS = [
     *(name for name in FIELDS if not name.startswith(SLOW)),

@@ -190,10 +190,10 @@ MILD: dict[str, st.SearchStrategy[Any]] = {
     "pseudo_labels__min_mass": st.floats(1e-6, 1),
     "pseudo_labels__max_mass": st.floats(1e-6, 1),
     "pseudo_labels__consensus_weight": st.floats(0, 1),
-    "network__dropout": st.floats(0, 0.99),
     "network__logit_scale": st.floats(1e-3, 1e3),
     "schedule__lr_rebalance": st.floats(1e-8, 1),
-    "schedule__n_rounds": st.integers(0, 2),
+    "schedule__n_epochs_rebalance": st.integers(0, 2),
+    "structure__n_rounds": st.integers(1, 2),
     "readout": st.sampled_from(["classifier", "kmeans"]),
 }
 
