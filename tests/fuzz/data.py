@@ -44,7 +44,7 @@ def _to(kind: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 def _broken(array: Any) -> Any:
     """A sparse matrix whose indices point out of it."""
-    matrix = sparse.csr_array(np.asarray(array, dtype=float))
+    matrix = sparse.csr_array(np.asarray(np.real(array), dtype=float))
     if matrix.nnz:
         matrix.indices[0] = 10**6
     return matrix
