@@ -1,7 +1,6 @@
 """Options of the commands: lists separated by commas, changes of the config, files of records."""
 
 import glob
-import json
 import os
 from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
@@ -14,6 +13,7 @@ from benchmarks.datasets import list_datasets
 from benchmarks.methods import COMPARED, METHODS, NETWORKS, Changes, config_of
 from benchmarks.records import Record, read_all
 from benchmarks.runs import Unit, units
+from protocol_mvc.cli.inputs import parse_change
 from protocol_mvc.report import charts
 
 RESULTS, FIGURES = Path("benchmarks/results"), Path("benchmarks/figures")
@@ -92,17 +92,6 @@ def chosen_changes(texts: Iterable[str] | None, wanted: Iterable[Unit]) -> Chang
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None
     return changes
-
-
-def parse_change(text: str) -> tuple[str, Any]:
-    """Return the name and the value, in JSON or a plain word, of `name=value`."""
-    name, equals, value = text.partition("=")
-    if not equals:
-        raise typer.BadParameter(f"--set takes field=value, not {text!r}")
-    try:
-        return name, json.loads(value)
-    except json.JSONDecodeError:
-        return name, value
 
 
 def read_records(patterns: Iterable[str]) -> list[Record]:

@@ -16,7 +16,6 @@ from protocol_mvc.partition import graphs
 from protocol_mvc.partition.graphs import (
     Communities,
     ViewSpace,
-    communities,
     compact,
     directed_graph,
     edge_weights,
@@ -212,7 +211,7 @@ def test_edge_weights_and_modularity_equal_the_double_loop(seed: int, k: int):
 @given(st.integers(8, 120), st.data())
 def test_communities_are_exactly_k(n: int, data: Any):
     k = data.draw(st.integers(2, n // 4))
-    labels = communities(graph_of(rows(n, seed=n)), k, 0)
+    labels = Communities(graph_of(rows(n, seed=n)), 0).exactly(k)
     assert labels.shape == (n,)
     assert labels.dtype == np.int64
     assert set(labels) == set(range(k))
@@ -221,20 +220,20 @@ def test_communities_are_exactly_k(n: int, data: Any):
 @pytest.mark.parametrize("k", [2, 3, 6, 11, 30])
 def test_communities_of_a_graph_in_parts_are_exactly_k(k: int):
     parts = [graph_of(rows(n, seed=n), 5) for n in (6, 14, 20, 24, 26, 30)]
-    labels = communities(csr_matrix(block_diag(parts)), k, 0)
+    labels = Communities(csr_matrix(block_diag(parts)), 0).exactly(k)
     assert set(labels) == set(range(k))
 
 
 @pytest.mark.parametrize("k", [2, 3, 5, 10])
 def test_communities_of_repeated_rows_are_exactly_k(k: int):
-    labels = communities(graph_of(np.repeat(rows(5), 8, axis=0), 5), k, 0)
+    labels = Communities(graph_of(np.repeat(rows(5), 8, axis=0), 5), 0).exactly(k)
     assert set(labels) == set(range(k))
 
 
 def test_parts_of_a_graph_are_its_communities():
     sizes = (30, 12, 60)
     graph = csr_matrix(block_diag([graph_of(rows(n, seed=n), 8) for n in sizes]))
-    labels = communities(graph, 3, 0)
+    labels = Communities(graph, 0).exactly(3)
     assert adjusted_rand_score(np.repeat(range(3), sizes), labels) == 1
 
 
@@ -246,7 +245,7 @@ def test_about_as_many_communities_as_asked_for(n_groups: int):
 
 def test_the_same_seed_gives_the_same_communities_whatever_was_asked_before():
     graph = graph_of(rows(90))
-    first, second = communities(graph, 7, 3), Communities(graph, 3)
+    first, second = Communities(graph, 3).exactly(7), Communities(graph, 3)
     np.testing.assert_array_equal(first, second.exactly(7))
     np.testing.assert_array_equal(first, second.exactly(7))
     about = second.about(20)

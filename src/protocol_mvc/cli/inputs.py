@@ -58,7 +58,7 @@ def read_settings(file: Path | None, changes: Iterable[str] | None, **flags: Any
         OSError: if the file cannot be read.
     """
     in_file = {} if file is None else _read_file(file)
-    given = dict(map(_parse_change, changes or ()))
+    given = dict(map(parse_change, changes or ()))
     given |= {name: value for name, value in flags.items() if value is not None}
     method = str(given.get("method", in_file.get("method", "protocol"))).lower()
     check_choice(method, ESTIMATORS, "method")
@@ -107,7 +107,7 @@ def make_model(settings: Settings, *, verbose: bool = False) -> MultiViewCluster
     return ESTIMATORS[settings.method](config=settings.config, verbose=int(verbose), **parameters)
 
 
-def _parse_change(text: str) -> tuple[str, Any]:
+def parse_change(text: str) -> tuple[str, Any]:
     """Return name and value of `NAME=VALUE`; the value is read as JSON if possible, else as a string."""
     name, equals, value = text.partition("=")
     if not equals:

@@ -44,18 +44,6 @@ def relabel_to_match(labels: Labels, reference: Labels, n_clusters: int) -> Labe
     return new[labels].astype(np.int64)
 
 
-def same_partition(
-    labels: Labels, reference: Labels, n_clusters: int, max_changed_fraction: float = 0.01
-) -> bool:
-    """Return whether two partitions are equal up to a permutation and a small fraction of every cluster."""
-    relabeled = relabel_to_match(labels, reference, n_clusters)
-    kept, before, after = (
-        np.bincount(x, minlength=n_clusters)
-        for x in (relabeled[relabeled == reference], reference, relabeled)
-    )
-    return bool(np.all(kept >= (1 - max_changed_fraction) * np.maximum(before, after)))
-
-
 def tiny_cluster_messages(sizes: npt.NDArray[np.integer]) -> list[str]:
     """Return a message about clusters of fewer than `MIN_CLUSTER_SIZE` samples, if there are any."""
     tiny = np.flatnonzero(sizes < MIN_CLUSTER_SIZE).tolist()

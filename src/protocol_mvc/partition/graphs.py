@@ -189,11 +189,6 @@ class Communities:
         return louvain(self.graph, resolution, self.seed)
 
 
-def communities(graph: csr_matrix, n_clusters: int, seed: int) -> Labels:
-    """Return K communities (n,) of a graph; see `Communities.exactly`."""
-    return Communities(graph, seed).exactly(n_clusters)
-
-
 def merge_groups(weights: Floats, n_clusters: int, by: Literal["inner", "smaller", "modularity"]) -> Labels:
     """Merge groups two at a time until K remain.
 

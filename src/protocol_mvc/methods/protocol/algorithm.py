@@ -153,16 +153,16 @@ class Protocol(DeepMethod):
         neighbors = None if context is None else context.draw_neighbors(batch.rows)
         if neighbors is None:
             codes, x_hat = self.network(batch.views)
-            return self._fuse(batch, codes), x_hat
+            return self.fuse(batch, codes), x_hat
         n, pairs = len(batch.rows), zip(batch.views, neighbors.views, strict=True)
         codes = self.network.encode([torch.cat(pair) for pair in pairs])  # one pass is faster than two
         own, other = (
             ViewOutputs(*([x[part] for x in each] for each in codes)) for part in (slice(n), slice(n, None))
         )
-        return self._fuse(batch, own)._replace(neighbors=self._fuse(neighbors, other)), []
+        return self.fuse(batch, own)._replace(neighbors=self.fuse(neighbors, other)), []
 
-    def _fuse(self, batch: Batch, codes: ViewOutputs) -> Outputs:
-        """Return the outputs for the batch of all processes."""
+    def fuse(self, batch: Batch, codes: ViewOutputs) -> Outputs:
+        """Gather the codes of a batch from all processes, and add the consensus."""
         batch, codes = gather_outputs(batch, codes)
         return Outputs(batch, codes, self.network.fuse(codes.z, batch.present))
 

@@ -58,16 +58,14 @@ def contrastive_losses(
         out: outputs of the network.
         t: pseudo-labels; without them the losses are those of stage 2.
     """
-    weight = view_weights.detach() * len(out.codes.z)  # their mean is 1
+    n_views = len(out.codes.z)
     if out.neighbors is not None:
         feature = _neighbor_loss(c, out, out.neighbors, t)
         if t is None:  # without labels the clusters mean nothing yet
             return {"feature": feature}
-        views = _view_predictions(out)
-        return {
-            "feature": feature,
-            "class": sum_of(_class_loss(c, *view, t) for view in views) / len(out.codes.z),
-        }
+        terms = [_class_loss(c, *view, t) for view in _view_predictions(out)]
+        return {"feature": feature, "class": sum_of(terms) / n_views}
+    weight = view_weights.detach() * n_views  # their mean is 1
     pairs = list(view_consensus_pairs(out.codes, out.fused, out.batch.present))
     return {
         "feature": sum_of(weight[x.view] * _feature_loss(c, x, t) for x in pairs),

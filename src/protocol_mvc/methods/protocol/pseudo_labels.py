@@ -18,7 +18,7 @@ from protocol_mvc.data.batches import Source
 from protocol_mvc.exceptions import DivergenceError
 from protocol_mvc.methods.base import infer_all
 from protocol_mvc.methods.protocol.config import InitializedTransport, PotOptions
-from protocol_mvc.methods.protocol.losses import Outputs, gather_outputs, log_mixed
+from protocol_mvc.methods.protocol.losses import Outputs, log_mixed
 from protocol_mvc.partition.graphs import Features, impute
 from protocol_mvc.partition.selection import find_partition
 from protocol_mvc.transport import PotLabels, Transport, mass_schedule, pot_labels, solve
@@ -32,7 +32,7 @@ MIN_TEMPERATURE, MAX_TEMPERATURE = 0.5, 20.0  # candidates that all agree do not
 
 
 class PseudoLabels:
-    """A source of pseudo-labels for the rounds of stage 3."""
+    """A source of pseudo-labels for stage 3."""
 
     def __init__(self, method: Protocol) -> None:
         """Keep the method, whose network and class prior are used."""
@@ -124,9 +124,8 @@ class InitializedPseudoLabels(PseudoLabels):
         m.eval()
         log_p = m.prior.new_empty(len(source), m.n_clusters)
         for batch in source.shuffled(generator):  # attention needs batches as mixed as in training
-            batch, codes = gather_outputs(batch, m.network.encode(batch.views))
-            out = Outputs(batch, codes, m.network.fuse(codes.z, batch.present))
-            log_p[batch.rows] = log_mixed(self.options.consensus_weight, out)
+            out = m.fuse(batch, m.network.encode(batch.views))
+            log_p[out.batch.rows] = log_mixed(self.options.consensus_weight, out)
         m.train()
         return log_p
 
