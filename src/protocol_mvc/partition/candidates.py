@@ -39,27 +39,32 @@ def candidate_partitions(
     """
     o = options
     features = ViewSpace(learned, o.n_neighbors)
-    spaces = [data, features]
-    for source, factors in ((features, o.groups_per_cluster_learned), (data, o.groups_per_cluster_data)):
-        found = Communities(source.graph("all", o.n_neighbors_graph), seed)
+    for space, factors in ((features, o.groups_per_cluster_learned), (data, o.groups_per_cluster_data)):
+        communities = _communities(space, seed, o)
+        yield from _partitions_of_space(space, communities, n_clusters, o)
         for factor in factors:
-            groups = found.about(max(n_clusters + 2, min(round(factor * n_clusters), len(data.joined) // 5)))
+            n_groups = max(n_clusters + 2, min(round(factor * n_clusters), len(data.joined) // 5))
+            groups = communities[0].about(n_groups)
             directions = [discriminant_directions(x, groups, o.shrinkage) for x in data.views]
-            spaces.append(ViewSpace(directions, o.n_neighbors))
-    for space in spaces:
-        yield from _partitions_of_space(space, n_clusters, seed, o)
+            sharpened = ViewSpace(directions, o.n_neighbors)
+            yield from _partitions_of_space(sharpened, _communities(sharpened, seed, o), n_clusters, o)
+
+
+def _communities(space: ViewSpace, seed: int, options: PartitionOptions) -> list[Communities]:
+    """Return the communities of two graphs of a space: of all views, and of the joined views."""
+    graphs = (space.graph("all", options.n_neighbors_graph), space.graph("joined", options.n_neighbors))
+    return [Communities(graph, seed) for graph in graphs]
 
 
 def _partitions_of_space(
-    space: ViewSpace, n_clusters: int, seed: int, options: PartitionOptions
+    space: ViewSpace, communities: Sequence[Communities], n_clusters: int, options: PartitionOptions
 ) -> Iterator[Labels]:
-    """Yield the communities of two graphs of a space at K, and those of over-clusterings merged to K."""
+    """Yield the communities of the graphs of a space at K, and those of over-clusterings merged to K."""
     o = options
-    for graph in (space.graph("all", o.n_neighbors_graph), space.graph("joined", o.n_neighbors)):
-        communities = Communities(graph, seed)
-        found = [communities.exactly(n_clusters)]
+    for each in communities:
+        graph, found = each.graph, [each.exactly(n_clusters)]
         for factor in o.over_clustering:
-            groups = communities.about(max(n_clusters + 1, round(factor * n_clusters)))
+            groups = each.about(max(n_clusters + 1, round(factor * n_clusters)))
             weights = edge_weights(graph, groups)
             found.append(merge_confused(space, groups, n_clusters))
             found.append(merge_groups(weights, n_clusters, "smaller")[groups])
