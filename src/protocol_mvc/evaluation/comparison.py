@@ -177,7 +177,7 @@ def scores_without_labels(space: ViewSpace, labels: Labels) -> dict[str, float]:
     labels, several = compact(labels), len(space.views) > 1
     return {
         "modularity": modularity(space.graph("views", space.n_neighbors), labels),
-        "agreement": view_agreement(space, labels) if several else float("nan"),
+        "agreement": view_agreement(space.votes(labels), labels) if several else float("nan"),
         "silhouette": simplified_silhouette(space.joined, labels),
     }
 
