@@ -259,7 +259,7 @@ def estimate_cost(views: Views, model: MultiViewClusterer) -> Cost:
         times = [measure_stage(stage, method, source, generator) for stage in stages]
     except DivergenceError:
         return Cost(int(n_bytes), None)
-    batch_size = resolve_auto(model.batch_size, model._method.batch_size)
+    batch_size = model._resolved_batch_size()
     return Cost(int(n_bytes), sum(t.extrapolate(n, len(rows), batch_size) for t in times))
 
 

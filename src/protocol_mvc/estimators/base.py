@@ -222,7 +222,7 @@ class MultiViewClusterer(TransformerMixin, ClusterMixin, BaseEstimator):
             raise ValueError(
                 f"n_clusters must be an integer from 2 to the number of samples ({n}), got {short_repr(k)}"
             )
-        size = resolve_auto(self.batch_size, self._method.batch_size)
+        size = self._resolved_batch_size()
         if not isinstance(size, (int, np.integer)) or size < 2:
             raise ValueError(
                 f"batch_size must be 'auto' or a whole number of at least 2, got {short_repr(size)}"
@@ -240,6 +240,11 @@ class MultiViewClusterer(TransformerMixin, ClusterMixin, BaseEstimator):
         """Return the config of a fit."""
         return resolve_config(self.config, self._presets)
 
+    def _resolved_batch_size(self) -> Any:
+        """Return the number of samples of a training step: that of the config or of the method if "auto"."""
+        default = getattr(self._resolved_config(), "batch_size", self._method.batch_size)
+        return resolve_auto(self.batch_size, default)
+
     def _set_up(
         self, views: Views, checkpoint: Checkpoint | None = None
     ) -> tuple[Any, Source, torch.Generator]:
@@ -251,7 +256,7 @@ class MultiViewClusterer(TransformerMixin, ClusterMixin, BaseEstimator):
         generator = torch.Generator().manual_seed(int(broadcast(torch.tensor(seed))))
         scaling = resolve_auto(self.scaling, self._method.scaling)
         scalings = fit_scalers(views, scaling, getattr(config, "n_components", None))
-        size = int(resolve_auto(self.batch_size, self._method.batch_size))
+        size = int(self._resolved_batch_size())
         source = Source(views, scalings, batch_size=size, device=device, shared=True)
         dims = [scaler.n_outputs for scaler in scalings]
         method = build(lambda: self._method(config, dims, self.n_clusters), generator).to(device)

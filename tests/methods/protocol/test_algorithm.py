@@ -82,7 +82,7 @@ class TestStages:
     def test_of_the_default(self):
         stages = method(DEFAULT).stages()
         assert [stage.name for stage in stages] == ["align 1", "align 2", "align 3", "rebalance", "read out"]
-        assert [stage.n_epochs for stage in stages] == [5, 5, 5, 6, 0]
+        assert [stage.n_epochs for stage in stages] == [5, 5, 5, 4, 0]
 
     @pytest.mark.parametrize("n_rounds", [1, 2, 5])
     def test_alignment_has_rounds_whose_rates_decay_by_a_cosine(self, n_rounds: int):
