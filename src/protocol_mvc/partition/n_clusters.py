@@ -16,7 +16,7 @@ The number of clusters is the number of groups that are left when the evidence a
 reaches `ENOUGH`. Several divisions into communities are compared, and the median is taken.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -26,15 +26,19 @@ from protocol_mvc.partition.graphs import Communities, Features, Floats, Labels,
 from protocol_mvc.partition.merging import Merging, merge_by
 from protocol_mvc.partition.separation import mean_separation, valley
 
-ENOUGH, STRONG, WEAK = 0.55, 0.75, 0.45  # evidence
-CLEAR_VALLEY, SEPARATION_RANGE = 0.6, 3.0
-N_GROUPS, MIN_GROUP_SIZE = 80, 12  # communities, and samples per community on average
-N_NEIGHBORS, SHRINKAGE = 15, 0.1
-DIVISIONS = (10, 15, 10, 15, 10)  # edges per sample of the graph of each division
+ENOUGH = 0.55  # evidence of a split that is made
+WEAK, STRONG = 0.5, 0.65  # evidence of the splits that are made at the ends of the range
+NEGLIGIBLE, CERTAIN = 0.25, 0.8  # evidence without doubt: no range beyond, and groups beyond doubt
+CLEAR_VALLEY, SEPARATION_RANGE = 0.6, 3.0  # of the equation of the module
+N_COMMUNITIES, COMMUNITY_SIZE = 80, 12  # the most communities, and their mean size in smaller data
+MIN_COMMUNITIES, MIN_COMMUNITY_SIZE = 20, 5  # the same in very small data
+N_NEIGHBORS, SAMPLES_PER_NEIGHBOR, MIN_NEIGHBORS = 15, 20, 5
+N_EDGES = (10, 15, 10, 15, 7)  # edges of a sample in the graph of each division into communities
+SHRINKAGE = 0.1  # of the covariance within communities
 
 
 class Split(NamedTuple):
-    """A split of one group in two; its parts are leaves or other splits, numbered as in scipy's linkage."""
+    """A split of one group in two; groups are numbered as in the linkage matrices of scipy."""
 
     left: int  #: number of the first part: leaves are 0 to m - 1, and split i divides group m + i
     right: int  #: number of the second part
@@ -46,11 +50,78 @@ class Split(NamedTuple):
     separation: float  #: in the single views, in standard deviations, on average
 
 
-def split_tree(data: ViewSpace, white: ViewSpace, whole: Floats, groups: Labels) -> list[Split]:
+class Level(NamedTuple):
+    """The groups at one number of clusters."""
+
+    n_clusters: int
+    evidence: float  #: of the weakest split that was made, from 0 to 1; 1 for a single group
+    sizes: tuple[int, ...]  #: of the groups, largest first
+    split: int | None  #: position in the tree of the split that leads here; None for a single group
+
+
+class ClusterCountSuggestion(NamedTuple):
+    """How many clusters there are, and why."""
+
+    n_clusters: int  #: the suggestion
+    low: int  #: the fewest clusters that the data allow
+    high: int  #: the most clusters that the data allow
+    certain: int  #: groups that are beyond doubt
+    path: list[Level]  #: from one group on
+    tree: list[Split]  #: of all groups, weakest splits first and the first division last
+    message: str  #: number, range and doubt in one sentence
+
+
+def count_clusters(
+    views: Sequence[Features], *, min_clusters: int = 1, max_clusters: int = 40, seed: int = 0
+) -> ClusterCountSuggestion:
+    """Suggest a number of clusters, with a range and the evidence of every split.
+
+    Args:
+        views: prepared data (n, d_v) of every view; see `graphs.impute` for samples that lack a view.
+        min_clusters: smallest number to suggest.
+        max_clusters: largest number to suggest.
+        seed: seed of the communities.
+    """
+    trees = sorted(split_trees(views, seed), key=lambda tree: count_at(tree, ENOUGH))
+    tree = trees[len(trees) // 2]
+    found, least, most, certain = (_median_count(trees, e) for e in (ENOUGH, STRONG, WEAK, CERTAIN))
+    evidence = running_evidence(tree)
+    if found > 1 and evidence[-(found - 1)] < CERTAIN:
+        least = min(least, found - 1)
+    if found <= len(evidence) and evidence[-found] > NEGLIGIBLE:
+        most = max(most, found + 1)
+    found, least, most = (int(np.clip(k, min_clusters, max_clusters)) for k in (found, least, most))
+    certain = min(certain, found)
+    path = list(_levels(tree, len(views[0]), max_clusters))
+    return ClusterCountSuggestion(
+        found, least, most, certain, path, tree, _message(found, least, most, certain)
+    )
+
+
+def split_trees(views: Sequence[Features], seed: int) -> list[list[Split]]:
+    """Return the tree of every division of the samples into communities."""
+    n = len(views[0])
+    most = min(max(n // COMMUNITY_SIZE, min(n // MIN_COMMUNITY_SIZE, MIN_COMMUNITIES)), N_COMMUNITIES)
+    if most < 2:
+        return [[]]
+    data = ViewSpace(views, int(np.clip(n // SAMPLES_PER_NEIGHBOR, MIN_NEIGHBORS, N_NEIGHBORS)))
+    divisions = [Communities(data.graph("all", k), seed + i).about(most) for i, k in enumerate(N_EDGES)]
+    white = [_whiten(x, divisions[0]) for x in views]
+    space, whole = ViewSpace(white, data.n_neighbors), _whiten(data.joined, divisions[0])
+    return [split_tree(space, whole, groups) for groups in divisions]
+
+
+def _whiten(x: Features, groups: Labels) -> Floats:
+    """Return the features (n, d), the covariance within the groups being the identity."""
+    centred = np.asarray(x, np.float64) - np.mean(x, axis=0, dtype=np.float64)
+    white: Floats = centred @ whitening(centred, groups, SHRINKAGE)
+    return white
+
+
+def split_tree(white: ViewSpace, whole: Floats, groups: Labels) -> list[Split]:
     """Merge communities until one group is left, and return the merges as splits, the last merge last.
 
     Args:
-        data: the prepared views.
         white: the views, whitened within communities.
         whole: all views side by side (n, d), whitened within communities.
         groups: community of each sample (n,).
@@ -96,9 +167,37 @@ def _usual_separation(merging: Merging, views: Sequence[Floats]) -> float:
     return float(np.median(found)) if found else 0.0
 
 
-def prepare_spaces(views: Sequence[Features], n_groups: int, seed: int):
-    data = ViewSpace(views, N_NEIGHBORS)
-    groups = Communities(data.graph("all", DIVISIONS[0]), seed).about(n_groups)
-    centred = [np.asarray(x, np.float64) - np.mean(x, axis=0, dtype=np.float64) for x in [*views, data.joined]]
-    *parts, whole = [x @ whitening(x, groups, SHRINKAGE) for x in centred]
-    return data, ViewSpace(parts, N_NEIGHBORS), whole
+def running_evidence(tree: Sequence[Split]) -> Floats:
+    """Return the evidence of the splits, where no split has less than a split of one of its parts."""
+    return np.maximum.accumulate([split.evidence for split in tree])
+
+
+def count_at(tree: Sequence[Split], evidence: float) -> int:
+    """Return the number of groups if all splits of at least this evidence are made."""
+    return 1 + int((running_evidence(tree) >= evidence).sum()) if tree else 1
+
+
+def _median_count(trees: Sequence[Sequence[Split]], evidence: float) -> int:
+    return int(np.median([count_at(tree, evidence) for tree in trees]))
+
+
+def _levels(tree: Sequence[Split], n_samples: int, max_clusters: int) -> Iterator[Level]:
+    """Yield the groups at 1, 2, ... clusters."""
+    m, evidence = len(tree) + 1, running_evidence(tree) if tree else np.ones(0)
+    groups = {m + len(tree) - 1: n_samples}
+    yield Level(1, 1.0, (n_samples,), None)
+    for i in reversed(range(max(0, m - max_clusters), len(tree))):
+        split = tree[i]
+        del groups[m + i]
+        groups |= {split.left: split.n_left, split.right: split.n_right}
+        yield Level(len(groups), float(evidence[i]), tuple(sorted(groups.values(), reverse=True)), i)
+
+
+def _message(n_clusters: int, low: int, high: int, certain: int) -> str:
+    """Return the suggestion in one sentence."""
+    if high == 1:
+        return "One group: nothing divides the samples."
+    if low == high:
+        return f"{n_clusters} groups; {'all' if certain == n_clusters else certain} are beyond doubt."
+    doubt = f"{certain} are beyond doubt" if certain > 1 else "no division is beyond doubt"
+    return f"{low} to {high} groups, most likely {n_clusters}; {doubt}."
