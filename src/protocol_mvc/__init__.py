@@ -23,10 +23,12 @@ if TYPE_CHECKING:
         SiMVC,
         load_model,
     )
+    from protocol_mvc.evaluation.cluster_count import suggest_n_clusters
     from protocol_mvc.evaluation.comparison import Comparison, compare
     from protocol_mvc.evaluation.robustness import AttackResult, pgd_attack
     from protocol_mvc.evaluation.stability import Stability, stability
     from protocol_mvc.methods.protocol.config import ProtocolConfig
+    from protocol_mvc.partition.n_clusters import ClusterCountSuggestion
 
 __all__ = [
     "ARDMVC",
@@ -37,6 +39,7 @@ __all__ = [
     "SEM",
     "AECoDDC",
     "AttackResult",
+    "ClusterCountSuggestion",
     "CoMVC",
     "Comparison",
     "GCFAggMVC",
@@ -50,11 +53,13 @@ __all__ = [
     "load_model",
     "pgd_attack",
     "stability",
+    "suggest_n_clusters",
 ]
 __version__ = "0.1.0"
 
 _MODULES = {
     "AttackResult": "evaluation.robustness",
+    "ClusterCountSuggestion": "partition.n_clusters",
     "Comparison": "evaluation.comparison",
     "ProtocolConfig": "methods.protocol.config",
     "Stability": "evaluation.stability",
@@ -63,6 +68,7 @@ _MODULES = {
     "compare": "evaluation.comparison",
     "pgd_attack": "evaluation.robustness",
     "stability": "evaluation.stability",
+    "suggest_n_clusters": "evaluation.cluster_count",
 }
 
 
