@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         load_model,
     )
     from protocol_mvc.evaluation.comparison import Comparison, compare
+    from protocol_mvc.evaluation.explanation import Explanation, explain
     from protocol_mvc.evaluation.robustness import AttackResult, pgd_attack
     from protocol_mvc.evaluation.stability import Stability, stability
     from protocol_mvc.methods.protocol.config import ProtocolConfig
@@ -39,6 +40,7 @@ __all__ = [
     "AttackResult",
     "CoMVC",
     "Comparison",
+    "Explanation",
     "GCFAggMVC",
     "ProtocolConfig",
     "SiMVC",
@@ -47,6 +49,7 @@ __all__ = [
     "as_views",
     "compare",
     "exceptions",
+    "explain",
     "load_model",
     "pgd_attack",
     "stability",
@@ -56,11 +59,13 @@ __version__ = "0.1.0"
 _MODULES = {
     "AttackResult": "evaluation.robustness",
     "Comparison": "evaluation.comparison",
+    "Explanation": "evaluation.explanation",
     "ProtocolConfig": "methods.protocol.config",
     "Stability": "evaluation.stability",
     "Views": "data.views",
     "as_views": "data.views",
     "compare": "evaluation.comparison",
+    "explain": "evaluation.explanation",
     "pgd_attack": "evaluation.robustness",
     "stability": "evaluation.stability",
 }

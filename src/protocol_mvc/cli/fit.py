@@ -63,7 +63,7 @@ def fit_run(
     resume = resume or is_restarted()
     check_folder(output, force, resume)
     if write_anndata is not None:
-        _check_anndata_copy(source, write_anndata, force)
+        check_anndata_copy(source, write_anndata, force)
     try:
         with lock_folder(output):
             if force and not resume:
@@ -135,7 +135,8 @@ def _print_results(console: Console, record: JsonDict, run: Path) -> None:
     console.info(f"Run: {run}. Report: {shlex.join(['protocol-mvc', 'report', str(run)])}")
 
 
-def _check_anndata_copy(source: Source, target: Path, force: bool) -> None:
+def check_anndata_copy(source: Source, target: Path, force: bool) -> None:
+    """Check that a copy of the data can be written, or raise a usage error."""
     first = Path(source.paths[0])
     if len(source.paths) > 1 or first.suffix.lower() not in ANNOTATED:
         raise typer.BadParameter(f"--write-anndata needs a single {' or '.join(ANNOTATED)} file as DATA")

@@ -56,6 +56,9 @@ RunFolder = Annotated[Path, Argument(metavar="RUN", help="Folder written by fit.
 TableOutput = Annotated[
     str, Option("--output", "-o", metavar="FILE", help="Output file; - is standard output.")
 ]
+AnnDataCopy = Annotated[
+    Path | None, Option(metavar="FILE", help="Also write a copy of the .h5mu or .h5ad with the results.")
+]
 Json = Annotated[bool, Option("--json", help="Print one JSON document, also for an error.")]
 Quiet = Annotated[bool, Option("--quiet", "-q", help="Print nothing but errors.")]
 Force = Annotated[bool, Option("--force", help="Overwrite existing output.")]
@@ -139,9 +142,7 @@ def fit(
     changes: Changes = None,
     seed: Seed = None,
     device: Device = None,
-    write_anndata: Annotated[
-        Path | None, Option(metavar="FILE", help="Also write a copy of the .h5mu or .h5ad with the labels.")
-    ] = None,
+    write_anndata: AnnDataCopy = None,
     fail_on_warning: Annotated[
         bool, Option("--fail-on-warning", help="Exit with code 4 if the clusters have warnings.")
     ] = False,
@@ -267,6 +268,46 @@ def report(
     from protocol_mvc.cli.runs import report_run
 
     return report_run(Console(as_json, quiet), run, data, output, n_refits, device, force)
+
+
+@app.command()
+def explain(
+    run: RunFolder,
+    data: Data,
+    output: TableOutput = "-",
+    n_markers: Annotated[int, Option(min=1, help="Most markers of each cluster and view.")] = 25,
+    write_anndata: AnnDataCopy = None,
+    views: ViewNames = None,
+    id_column: IdColumn = None,
+    device: Device = None,
+    force: Force = False,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> JsonDict:
+    """Find the features that distinguish each cluster of a run in DATA, for each view.
+
+    The table has the columns cluster, view, feature, effect, auc, auc_nearest, share and direction, with the
+    best markers of a cluster first. The copy of an .h5ad or .h5mu has them where scanpy
+    plots them from.
+
+    Examples:
+      $ protocol-mvc explain run views.npz -o markers.csv
+      $ protocol-mvc explain run cells.h5mu -o markers.csv --write-anndata explained.h5mu
+    """
+    from protocol_mvc.cli.clusters import explain_run
+    from protocol_mvc.cli.inputs import Source
+
+    source = Source(paths=data, view_names=views, id_column=id_column)
+    return explain_run(
+        Console(as_json, quiet),
+        run,
+        source,
+        output,
+        n_markers=n_markers,
+        write_anndata=write_anndata,
+        device=device,
+        force=force,
+    )
 
 
 @app.command()

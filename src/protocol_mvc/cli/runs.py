@@ -126,7 +126,7 @@ def predict_labels(
     """Predict the cluster of each sample and write a table of labels."""
     if output != STDOUT:
         check_output(Path(output), force, (".csv", ".tsv", ".parquet"))
-    model, views = _load(run, source, device)
+    model, views = load_for(run, source, device)
     with console.show_warnings():
         proba = model.predict_proba(views)
     ids, labels = views.sample_ids, proba.argmax(axis=1)
@@ -146,7 +146,7 @@ def transform_samples(
     """Compute the embedding of each sample and write it as an array or a table."""
     if output != STDOUT:
         check_output(Path(output), force, (".npy", ".csv"))
-    model, views = _load(run, source, device)
+    model, views = load_for(run, source, device)
     with console.show_warnings():
         embedding = model.transform(views)
     columns = {"id": views.sample_ids, **{f"feature_{i}": x for i, x in enumerate(embedding.T)}}
@@ -166,7 +166,26 @@ def transform_samples(
     return {"output": output, **document}
 
 
-def _load(folder: Path, source: Source, device: str | None) -> tuple[MultiViewClusterer, Views]:
+def load_with_data(
+    run: Run, data: list[str] | None, device: str | None
+) -> tuple[Source, MultiViewClusterer, io.MultiViewDataset]:
+    """Return where the data of the fit are, the model and the data; `data` are their paths if they moved."""
+    if run.source is None and not data:
+        raise typer.BadParameter(f"{run.model} is a model without a record of its data: add DATA")
+    source = run.source or Source(paths=[])
+    if data:
+        source = source.model_copy(update={"paths": Source(paths=data).paths})
+    model, dataset = load_model(run.model, device or "auto"), read_data(source)
+    sha256 = data_hash(dataset.views)
+    if run.sha256 and sha256 != run.sha256:
+        raise ValueError(
+            f"The data have changed since the fit (sha256 {sha256[:12]}..., recorded {run.sha256[:12]}...): "
+            "restore them, give their new location as DATA, or fit again."
+        )
+    return source, model, dataset
+
+
+def load_for(folder: Path, source: Source, device: str | None) -> tuple[MultiViewClusterer, Views]:
     """Return the model of a run and the new data, read with the options of the fit by default."""
     run = open_run(folder)
     model, fitted = load_model(run.model, device or "auto"), run.source or Source(paths=[])
@@ -203,19 +222,7 @@ def report_run(
     """Write the HTML report of a run; `data` are the paths of its data if they were moved."""
     run, target = open_run(folder), output or folder / REPORT
     check_output(target, force, (".html", ".htm"))
-    if run.source is None and not data:
-        raise typer.BadParameter(f"{run.model} is a model without a record of its data: add DATA")
-    source = run.source or Source(paths=[])
-    if data:
-        source = source.model_copy(update={"paths": Source(paths=data).paths})
-    model = load_model(run.model, device or "auto")
-    views, labels_true, _ = read_data(source)
-    sha256 = data_hash(views)
-    if run.sha256 and sha256 != run.sha256:
-        raise ValueError(
-            f"The data have changed since the fit (sha256 {sha256[:12]}..., recorded {run.sha256[:12]}...): "
-            "restore them, give their new location as DATA, or fit again."
-        )
+    source, model, (views, labels_true, _) = load_with_data(run, data, device)
     refits = None
     if n_refits:
         console.info(f"Fitting the model {n_refits} times to subsamples of the data")

@@ -145,6 +145,11 @@ class MultiViewClusterer(TransformerMixin, ClusterMixin, BaseEstimator):
         """Return the probability of each cluster (n, K); the label is the argmax of a row."""
         return self._proba(self._infer(X, features=False))
 
+    def predict_and_transform(self, X: Any) -> tuple[Floats, Floats]:
+        """Return the results of `predict_proba` (n, K) and `transform` (n, d) from one pass over X."""
+        inferred = self._infer(X)
+        return self._proba(inferred), inferred.embedding.numpy()
+
     def transform(self, X: Any) -> Floats:
         """Return the embedding (n, d) of each sample; absent views are replaced by the mean of the others."""
         return self._infer(X).embedding.numpy()
@@ -182,6 +187,11 @@ class MultiViewClusterer(TransformerMixin, ClusterMixin, BaseEstimator):
         """Size of the smallest non-empty cluster / size of the largest."""
         sizes = self.cluster_sizes_
         return float(sizes[sizes > 0].min() / sizes.max())
+
+    @property
+    def cluster_names_(self) -> tuple[str, ...]:
+        """Names of the clusters (K,); a cluster without a name has its number."""
+        return tuple(map(str, range(len(self.cluster_sizes_))))
 
     @property
     def n_iter_(self) -> int:
