@@ -105,7 +105,7 @@ def noise_markers(seed: int) -> int:
     rng = np.random.default_rng(seed)
     views = as_views([rng.normal(size=(300, 100)), rng.normal(size=(300, 40))])
     labels = np.repeat([0, 1, 2], [200, 90, 10])
-    return len(find_markers(views, fit_scalers(views, "none"), labels, [1, 0, 1], 10).cluster)
+    return len(find_markers(views, fit_scalers(views, "none"), labels, [1, 0, 1], 10)[0].cluster)
 
 
 def test_the_bound_is_stricter_for_small_clusters_and_many_features():
@@ -121,7 +121,9 @@ def test_planted_markers_have_their_direction_share_and_place(make):
     x[GROUPS == 1, 7] = 0
     x[GROUPS != 1, 7] += 4
     views = as_views([make(x), make(COUNTS)])
-    found = find_markers(views, fit_scalers(views, "none"), GROUPS, [1, 2, 1], 5)
+    found, rankings = find_markers(views, fit_scalers(views, "none"), GROUPS, [1, 2, 1], 5)
+    assert rankings["view_0"].feature[2, 0] == "3"
+    assert np.all(np.diff(rankings["view_1"].auc, axis=1) <= 0)
     assert set(found.view) == {"view_0"}
     best = {c: int(np.flatnonzero(found.cluster == c)[0]) for c in (1, 2)}
     assert [found.feature[best[c]] for c in (1, 2)] == ["7", "3"]

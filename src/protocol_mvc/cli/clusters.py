@@ -33,7 +33,7 @@ def explain_run(
     columns = found.markers._asdict()
     if write_anndata is not None:
         proba, embedding = model.predict_and_transform(views)
-        rankings = {name: found.ranking(name) for name in views.names}
+        rankings = {name: found.rank_genes_groups(name) for name in views.names}
         results = (views.sample_ids, proba.argmax(axis=1), proba, embedding)
         target, note = (source.paths[0], write_anndata), {"sha256": model.data_hash_}
         io.write_anndata(*target, *results, note, names=found.names, rankings=rankings, overwrite=force)

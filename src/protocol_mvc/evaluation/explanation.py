@@ -15,6 +15,7 @@ from protocol_mvc.evaluation.markers import (
     Floats,
     Labels,
     Markers,
+    Ranking,
     cluster_centers,
     find_markers,
     nearest_clusters,
@@ -43,6 +44,7 @@ class Explanation(NamedTuple):
     """What is in each cluster."""
 
     markers: Markers  #: see `to_frame`
+    rankings: dict[str, Ranking]  #: of each view by name, see `rank_genes_groups`
     exemplars: list[Exemplars]  #: of each cluster (K,)
     view_auc: Floats  #: (V, K) how well each view alone separates each cluster; 0.5 is chance
     view_names: tuple[str, ...]  #: of the rows of `view_auc`
@@ -75,29 +77,22 @@ class Explanation(NamedTuple):
 
         return pd.DataFrame(self.markers._asdict())
 
-    def ranking(self, view: str) -> dict[str, Any]:
-        """Return the markers of a view with direction "up" in the layout of scanpy's `rank_genes_groups`.
+    def rank_genes_groups(self, view: str) -> dict[str, Any]:
+        """Return the ranking of a view in the layout of scanpy's `rank_genes_groups`.
 
-        Clusters with fewer markers than others are filled up with empty names.
+        Scores are AUCs, fold changes are effects, and p-values, which scanpy demands, are NaN.
         """
-        found = self.markers
-        rows = [
-            np.flatnonzero((found.cluster == c) & (found.view == view) & (found.direction == "up"))
-            for c in range(len(self.names))
-        ]
-        used = [c for c, row in enumerate(rows) if len(row)]
-        height = max((len(row) for row in rows), default=0)
-        columns = {"names": (found.feature, "O", ""), "scores": (found.auc, "f4", np.nan)}
-        columns["logfoldchanges"] = found.effect, "f4", np.nan
-        ranking: dict[str, Any] = {
+        ranking = self.rankings[view]
+        missing = np.full(ranking.auc.shape, np.nan)
+        columns = {"names": ranking.feature.astype(object), "scores": ranking.auc}
+        columns |= {"logfoldchanges": ranking.effect, "pvals": missing, "pvals_adj": missing}
+        found: dict[str, Any] = {
             "params": {"groupby": KEY, "reference": "rest", "method": "auc", "use_raw": False}
         }
-        for name, (values, dtype, missing) in columns.items():
-            table = np.full(height, missing, dtype=[(self.names[c], dtype) for c in used])
-            for c in used:
-                table[self.names[c]][: len(rows[c])] = values[rows[c]]
-            ranking[name] = table
-        return ranking
+        for name, values in columns.items():
+            dtype = [(self.names[c], "O" if name == "names" else "f4") for c in self.leaves]
+            found[name] = np.rec.fromarrays(list(values[self.leaves]), dtype=dtype)
+        return found
 
     def __str__(self) -> str:
         """Return the first markers of each cluster, one line for each."""
@@ -140,8 +135,10 @@ def explain(model: MultiViewClusterer, X: Any, *, n_markers: int = 25, n_exempla
     leaves = np.unique(labels).tolist()
     centers = cluster_centers(views, labels, k, scalers)[leaves]
     nearest = nearest_clusters(centers, np.array(leaves), k)
+    markers, rankings = find_markers(views, scalers, labels, nearest, n_markers)
     found = Explanation(
-        markers=find_markers(views, scalers, labels, nearest, n_markers),
+        markers=markers,
+        rankings=rankings,
         exemplars=_exemplars(views.sample_ids, embedding, proba, n_exemplars),
         view_auc=per_view_cluster_auc(views, labels, k, scalers, np.sort(rows)),
         view_names=views.names,
@@ -197,4 +194,4 @@ def _annotate(x: Any, labels: Labels, found: Explanation) -> None:
         part = x.mod[name] if name in getattr(x, "mod", {}) else x if name == "X" else None
         if part is not None:
             part.obs[KEY] = clusters.loc[part.obs_names]
-            part.uns[RANKING] = found.ranking(name)
+            part.uns[RANKING] = found.rank_genes_groups(name)

@@ -50,6 +50,14 @@ class Markers(NamedTuple):
     direction: npt.NDArray[np.str_]  #: "up" or "down"
 
 
+class Ranking(NamedTuple):
+    """The features of a view with the largest AUC for each cluster, be they markers or not (K, m)."""
+
+    feature: npt.NDArray[np.str_]
+    auc: Floats
+    effect: Floats
+
+
 def group_sums(x: Any, labels: Labels, n_clusters: int) -> GroupSums:
     """Return the sums of columns x (n, D), dense or CSC without stored zeros, over each cluster."""
     if is_sparse(x):
@@ -130,8 +138,8 @@ def find_markers(
     labels: Labels,
     nearest: Sequence[int | None],
     n_markers: int,
-) -> Markers:
-    """Return at most `n_markers` markers of each cluster and view.
+) -> tuple[Markers, dict[str, Ranking]]:
+    """Return at most `n_markers` markers of each cluster and view, and the ranking of each view by name.
 
     A feature is a marker if its AUC exceeds `least_auc`, up or down. Markers are ordered by the mean of both
     AUCs in their direction.
@@ -143,40 +151,43 @@ def find_markers(
         nearest: the nearest other cluster of each of the K clusters.
         n_markers: largest number of markers.
     """
-    parts = [_view_markers(views, v, scaler, labels, nearest, n_markers) for v, scaler in enumerate(scalers)]
-    found = [np.concatenate(column) for column in zip(*parts, strict=True)]
-    order = np.lexsort((-found[-1], found[0]))
-    return Markers(*(column[order] for column in found[:-1]))
-
-
-def _view_markers(
-    views: Views, v: int, scaler: Scaler, labels: Labels, nearest: Sequence[int | None], n_markers: int
-) -> list[npt.NDArray[Any]]:
-    """Return the fields of `Markers` for one view, and last what they are ordered by."""
-    features, k = ScaledFeatures(views, v, scaler), len(nearest)
-    own = labels[features.rows]
-    sizes = np.bincount(own, minlength=k)
-    sums = [group_sums(features.take(columns), own, k) for columns in features.blocks()]
-    auc, effect = one_against_rest(GroupSums(*map(np.hstack, zip(*sums, strict=True))), sizes)
-    names, least = feature_names(views, v), least_auc(sizes, sum(views.n_features))
-    rows = []
-    for c, near in enumerate(nearest):
-        distance = np.nan_to_num(np.abs(auc[c] - 0.5), nan=0.0)
-        best = np.argsort(-distance, kind="stable")[: N_CANDIDATES * n_markers]
-        best = best[distance[best] > least[c] - 0.5]
-        if len(best):
-            x = features.take(best)
-            x = x.toarray() if is_sparse(x) else x
-            sign = np.sign(auc[c, best] - 0.5)
-            near_auc = against_nearest(x, own == c, own == (-1 if near is None else near))
-            share = (sign * (x[own == c] - np.median(x[own != c], axis=0)) > 0).mean(axis=0)
-            score = (distance[best] + np.nan_to_num(sign * (near_auc - 0.5), nan=0.0)) / 2
+    parts, scores, rankings, k = [], [], {}, len(nearest)
+    for v, (view, scaler) in enumerate(zip(views.names, scalers, strict=True)):
+        features, names = ScaledFeatures(views, v, scaler), feature_names(views, v)
+        own = labels[features.rows]
+        sizes = np.bincount(own, minlength=k)
+        sums = [group_sums(features.take(columns), own, k) for columns in features.blocks()]
+        auc, effect = one_against_rest(GroupSums(*map(np.hstack, zip(*sums, strict=True))), sizes)
+        rankings[view] = _rank(names, auc, effect, n_markers)
+        for c, least in enumerate(least_auc(sizes, sum(views.n_features))):
+            found = np.argsort(-np.abs(auc[c] - 0.5), kind="stable")[: N_CANDIDATES * n_markers]
+            found = found[np.abs(auc[c, found] - 0.5) > least - 0.5]  # which NaN is not
+            sign = np.sign(auc[c, found] - 0.5)
+            near, share = _compare(features.take(found), own, c, nearest[c], sign)
+            score = (np.abs(auc[c, found] - 0.5) + np.nan_to_num(sign * (near - 0.5), nan=0.0)) / 2
             kept = np.argsort(-score, kind="stable")[:n_markers]
-            columns = (effect[c, best], auc[c, best], near_auc, share, np.where(sign > 0, "up", "down"))
-            labelled = (np.full(len(best), c), np.full(len(best), views.names[v]), names[best])
-            rows.append([column[kept] for column in (*labelled, *columns, score)])
-    empty = [np.empty(0, dtype) for dtype in (np.int64, "U1", "U1", *["f8"] * 4, "U4", "f8")]
-    return [np.concatenate(column) for column in zip(empty, *rows, strict=True)]
+            words = (np.full(len(found), c), np.full(len(found), view), names[found])
+            values = (effect[c, found], auc[c, found], near, share, np.where(sign > 0, "up", "down"))
+            parts.append([column[kept] for column in (*words, *values)])
+            scores.append(score[kept])
+    columns = [np.concatenate(column) for column in zip(*parts, strict=True)]
+    order = np.lexsort((-np.concatenate(scores), columns[0]))
+    return Markers(*(column[order] for column in columns)), rankings
+
+
+def _rank(names: npt.NDArray[np.str_], auc: Floats, effect: Floats, n_markers: int) -> Ranking:
+    best = np.argsort(-auc, axis=1, kind="stable")[:, :n_markers]
+    return Ranking(names[best], *(np.take_along_axis(x, best, axis=1) for x in (auc, effect)))
+
+
+def _compare(x: Any, labels: Labels, c: int, near: int | None, sign: Floats) -> tuple[Floats, Floats]:
+    """Return the AUC against the nearest cluster and the share of the members that show a feature (D,)."""
+    dense: Floats = x.toarray() if is_sparse(x) else x
+    own = labels == c
+    if not dense.shape[1]:
+        return np.empty(0), np.empty(0)
+    share = (sign * (dense[own] - np.median(dense[~own], axis=0)) > 0).mean(axis=0)
+    return against_nearest(dense, own, labels == (-1 if near is None else near)), share
 
 
 def feature_names(views: Views, v: int) -> npt.NDArray[np.str_]:

@@ -106,8 +106,8 @@ def write_anndata(
         embedding: features of each sample (n, D).
         metadata: parameters, versions etc., stored in `uns`.
         names: names of the clusters, which become the categories; by default their numbers.
-        rankings: markers of the views by name, as `Explanation.ranking` returns them; those of the "X" of the
-            file or of a modality are stored in its `uns["rank_genes_groups"]`.
+        rankings: markers of the views by name, as `Explanation.rank_genes_groups` returns them; those of the
+            "X" of the file or of a modality are stored in its `uns["rank_genes_groups"]`.
         overwrite: whether an existing file, such as `source` itself, may be replaced.
 
     Raises:
