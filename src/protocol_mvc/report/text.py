@@ -9,6 +9,7 @@ from protocol_mvc.evaluation.metrics import clustering_accuracy, group_recall
 from protocol_mvc.evaluation.stability import DISSOLVED_JACCARD
 from protocol_mvc.partition.consensus import MIN_CLUSTER_SIZE
 from protocol_mvc.report.facts import HIGH_CONFIDENCE, LOW_CONFIDENCE, LOW_MEAN_CONFIDENCE, Facts
+from protocol_mvc.utils.text import join_words
 
 MAX_PRIOR_DIFFERENCE = 0.1  # between class prior and cluster sizes; above it the report warns
 # Largest / smallest cluster, up to which sizes are called so.
@@ -197,7 +198,7 @@ def join_items(items: Iterable[object], max_items: int = 5) -> str:
     shown = [str(item) for item in items]
     if len(shown) > max_items + 1:
         shown = [*shown[:max_items], f"{len(shown) - max_items:,} more"]
-    return " and ".join([", ".join(shown[:-1]), shown[-1]] if len(shown) > 1 else shown)
+    return join_words(shown)
 
 
 def list_clusters(clusters: Sequence[int], notes: Sequence[str] = ()) -> str:
