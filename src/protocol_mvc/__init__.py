@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         load_model,
     )
     from protocol_mvc.evaluation.comparison import Comparison, compare
+    from protocol_mvc.evaluation.continuity import RunComparison, compare_runs
     from protocol_mvc.evaluation.explanation import Explanation, explain
     from protocol_mvc.evaluation.robustness import AttackResult, pgd_attack
     from protocol_mvc.evaluation.stability import Stability, stability
@@ -43,11 +44,13 @@ __all__ = [
     "Explanation",
     "GCFAggMVC",
     "ProtocolConfig",
+    "RunComparison",
     "SiMVC",
     "Stability",
     "Views",
     "as_views",
     "compare",
+    "compare_runs",
     "exceptions",
     "explain",
     "load_model",
@@ -61,10 +64,12 @@ _MODULES = {
     "Comparison": "evaluation.comparison",
     "Explanation": "evaluation.explanation",
     "ProtocolConfig": "methods.protocol.config",
+    "RunComparison": "evaluation.continuity",
     "Stability": "evaluation.stability",
     "Views": "data.views",
     "as_views": "data.views",
     "compare": "evaluation.comparison",
+    "compare_runs": "evaluation.continuity",
     "explain": "evaluation.explanation",
     "pgd_attack": "evaluation.robustness",
     "stability": "evaluation.stability",

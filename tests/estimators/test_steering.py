@@ -122,7 +122,9 @@ def frames(rows):
 def test_numbers_and_names_survive_a_refit_on_more_data():
     order = np.random.default_rng(0).permutation(len(TRUTH))
     old = tiny(4).fit(frames(order[:70]))
-    names: dict[int | str, str] = {c: f"kind {np.bincount(TRUTH[order[:70]][old.labels_ == c]).argmax()}" for c in range(4)}
+    names: dict[int | str, str] = {
+        c: f"kind {np.bincount(TRUTH[order[:70]][old.labels_ == c]).argmax()}" for c in range(4)
+    }
     old = old.rename_clusters(names)
     free = tiny(4, random_state=5).fit(frames(order))
     new = tiny(4, random_state=5).fit(frames(order), like=old)

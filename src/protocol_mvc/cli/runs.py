@@ -74,11 +74,17 @@ def write_run(folder: Path, model: MultiViewClusterer, record: JsonDict) -> None
     (folder / REPORT).unlink(missing_ok=True)  # of the previous model
     model.save(folder / MODEL)
     results = (model.sample_ids_, model.labels_, model.label_distributions_)
-    io.write_labels(folder / LABELS, *results, overwrite=True)
+    io.write_labels(folder / LABELS, *results, names=given_names(model), overwrite=True)
     text = json.dumps(as_json(record), indent=1, allow_nan=False, default=str)
     with atomic_write(folder / RECORD) as path:
         path.write_text(text + "\n")
     shutil.rmtree(folder / CHECKPOINT, ignore_errors=True)
+
+
+def given_names(model: MultiViewClusterer) -> tuple[str, ...] | None:
+    """Return the names of the clusters if the user has given any."""
+    names = model.cluster_names_
+    return None if names == tuple(map(str, range(len(names)))) else names
 
 
 def open_run(folder: Path) -> Run:
@@ -132,11 +138,11 @@ def predict_labels(
     ids, labels = views.sample_ids, proba.argmax(axis=1)
     document = {"n_samples": len(views), "cluster_sizes": np.bincount(labels, minlength=proba.shape[1])}
     if output != STDOUT:
-        write_labels(output, ids, labels, proba, overwrite=force)
+        write_labels(output, ids, labels, proba, names=given_names(model), overwrite=force)
         console.info(f"Labels of {len(views)} samples: {output}")
         return {"output": output, **document}
     if not console.json:
-        write_table(sys.stdout, label_columns(ids, labels, proba))
+        write_table(sys.stdout, label_columns(ids, labels, proba, given_names(model)))
     return {**document, "sample_ids": ids, "labels": labels, "confidence": proba.max(axis=1)}
 
 

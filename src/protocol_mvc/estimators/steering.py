@@ -217,9 +217,13 @@ class SteeringMixin:
         return changes
 
 
-def shared_rows(ids: NDArray[Any], others: NDArray[Any]) -> tuple[Any, Any]:
-    """Return the rows of the samples that two models share, or None twice if their ids are row numbers."""
-    if any(np.array_equal(given, np.arange(len(given))) for given in (ids, others)):
+def shared_rows(ids: NDArray[Any], others: NDArray[Any], *, by_position: bool = False) -> tuple[Any, Any]:
+    """Return the rows of the samples that two models share by id, or None twice if there are none.
+
+    Row numbers are no ids, because they may belong to other samples, unless `by_position` says that they do
+    not.
+    """
+    if not by_position and any(np.array_equal(given, np.arange(len(given))) for given in (ids, others)):
         return None, None
     position = {sample: row for row, sample in enumerate(others.tolist())}
     pairs = [(row, position[sample]) for row, sample in enumerate(ids.tolist()) if sample in position]

@@ -27,22 +27,29 @@ KEY = "protocol_mvc"  # of all results in such a file
 
 
 def write_labels(
-    path: str | Path, sample_ids: ArrayLike, labels: ArrayLike, proba: ArrayLike, *, overwrite: bool = False
+    path: str | Path,
+    sample_ids: ArrayLike,
+    labels: ArrayLike,
+    proba: ArrayLike,
+    *,
+    names: Sequence[str] | None = None,
+    overwrite: bool = False,
 ) -> Path:
-    """Write a table with the columns id, label, confidence, proba_0, proba_1, ...
+    """Write a table with the columns id, label, name (if there are names), confidence, proba_0, proba_1, ...
 
     Args:
         path: a `.csv`, `.tsv` or `.parquet` file; the latter needs the extra `data`.
         sample_ids: identifier of each sample (n,).
         labels: cluster of each sample (n,).
         proba: probability of each cluster (n, K); the confidence is the largest one.
+        names: names of the clusters (K,).
         overwrite: whether an existing file may be replaced.
 
     Raises:
         ValueError: If the suffix is unknown, or the lengths differ.
         FileExistsError: If the file exists and `overwrite` is False.
     """
-    return write_columns(path, label_columns(sample_ids, labels, proba), overwrite=overwrite)
+    return write_columns(path, label_columns(sample_ids, labels, proba, names), overwrite=overwrite)
 
 
 def write_columns(path: str | Path, columns: Mapping[str, NDArray[Any]], *, overwrite: bool = False) -> Path:
@@ -62,14 +69,17 @@ def write_columns(path: str | Path, columns: Mapping[str, NDArray[Any]], *, over
     return path
 
 
-def label_columns(sample_ids: ArrayLike, labels: ArrayLike, proba: ArrayLike) -> dict[str, NDArray[Any]]:
+def label_columns(
+    sample_ids: ArrayLike, labels: ArrayLike, proba: ArrayLike, names: Sequence[str] | None = None
+) -> dict[str, NDArray[Any]]:
     """Return the columns of a table of labels by name, or raise `ValueError` if the lengths differ."""
     ids, labels, proba = to_builtin_dtype(sample_ids), np.asarray(labels), np.asarray(proba)
     if labels.ndim != 1 or proba.ndim != 2 or not len(ids) == len(labels) == len(proba):
         others = f"labels of shape {labels.shape} and probabilities of shape {proba.shape}"
         raise ValueError(f"{len(ids)} ids do not match {others}.")
     columns = {f"proba_{k}": proba[:, k] for k in range(proba.shape[1])}
-    return {"id": ids, "label": labels, "confidence": proba.max(axis=1), **columns}
+    named = {} if names is None else {"name": np.array(names)[labels]}
+    return {"id": ids, "label": labels, **named, "confidence": proba.max(axis=1), **columns}
 
 
 def write_table(file: IO[str], columns: Mapping[str, NDArray[Any]], delimiter: str = ",") -> None:

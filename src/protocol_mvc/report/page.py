@@ -3,6 +3,7 @@
 import base64
 import hashlib
 import os
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -107,6 +108,7 @@ def render(model: MultiViewClusterer, facts: Facts, command: str | None) -> str:
         n_colors=N_COLORS,
         n_shapes=N_SHAPES,
         facts=facts,
+        title=partial(text.cluster_title, facts),
         headline=text.headline(facts),
         findings=sorted(text.findings(facts), key=lambda finding: not finding.is_warning),  # warnings first
         high_confidence=(HIGH_CONFIDENCE, float((facts.confidence > HIGH_CONFIDENCE).mean())),

@@ -56,7 +56,8 @@ def _size_findings(facts: Facts) -> Iterator[Finding]:
         text += f" of {facts.n_clusters}: {list_clusters(empty)} {_are(empty)} empty. {FEWER_CLUSTERS}"
         yield Finding("Clusters", text, is_warning=True)
     else:
-        yield Finding("Clusters", f"{text}, numbered by size (0 is the largest).")
+        by_size = bool(np.all(np.diff(facts.cluster_sizes) <= 0))
+        yield Finding("Clusters", text + (", numbered by size (0 is the largest)." if by_size else "."))
     most, least = (count_noun(int(facts.cluster_sizes[c]), "sample") for c in (found[0], found[-1]))
     text = f"The clusters are of {describe_balance(facts.size_ratio)} size"
     if facts.size_ratio > 1:
@@ -199,6 +200,12 @@ def join_items(items: Iterable[object], max_items: int = 5) -> str:
     if len(shown) > max_items + 1:
         shown = [*shown[:max_items], f"{len(shown) - max_items:,} more"]
     return join_words(shown)
+
+
+def cluster_title(facts: Facts, cluster: int) -> str:
+    """Return the number of a cluster, and its name if it has one."""
+    name = facts.names[cluster] if facts.names else str(cluster)
+    return str(cluster) if name == str(cluster) else f"{cluster} {shorten(name, 40)}"
 
 
 def list_clusters(clusters: Sequence[int], notes: Sequence[str] = ()) -> str:
