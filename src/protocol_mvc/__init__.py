@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     )
     from protocol_mvc.evaluation.cluster_count import suggest_n_clusters
     from protocol_mvc.evaluation.comparison import Comparison, compare
+    from protocol_mvc.evaluation.continuity import RunComparison, compare_runs
+    from protocol_mvc.evaluation.explanation import Explanation, explain
     from protocol_mvc.evaluation.robustness import AttackResult, pgd_attack
     from protocol_mvc.evaluation.stability import Stability, stability
     from protocol_mvc.methods.protocol.config import ProtocolConfig
@@ -42,14 +44,18 @@ __all__ = [
     "ClusterCountSuggestion",
     "CoMVC",
     "Comparison",
+    "Explanation",
     "GCFAggMVC",
     "ProtocolConfig",
+    "RunComparison",
     "SiMVC",
     "Stability",
     "Views",
     "as_views",
     "compare",
+    "compare_runs",
     "exceptions",
+    "explain",
     "load_model",
     "pgd_attack",
     "stability",
@@ -61,11 +67,15 @@ _MODULES = {
     "AttackResult": "evaluation.robustness",
     "ClusterCountSuggestion": "partition.n_clusters",
     "Comparison": "evaluation.comparison",
+    "Explanation": "evaluation.explanation",
     "ProtocolConfig": "methods.protocol.config",
+    "RunComparison": "evaluation.continuity",
     "Stability": "evaluation.stability",
     "Views": "data.views",
     "as_views": "data.views",
     "compare": "evaluation.comparison",
+    "compare_runs": "evaluation.continuity",
+    "explain": "evaluation.explanation",
     "pgd_attack": "evaluation.robustness",
     "stability": "evaluation.stability",
     "suggest_n_clusters": "evaluation.cluster_count",

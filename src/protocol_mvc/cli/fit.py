@@ -15,12 +15,12 @@ from protocol_mvc import io
 from protocol_mvc.cli.info import id_column_notes
 from protocol_mvc.cli.inputs import Settings, Source, make_model, read_data
 from protocol_mvc.cli.output import Console, JsonDict, table
-from protocol_mvc.cli.runs import CHECKPOINT, check_folder, check_output, write_run
+from protocol_mvc.cli.runs import CHECKPOINT, check_folder, check_output, open_run, write_run
 from protocol_mvc.data import Views
 from protocol_mvc.data.digits import load_digits_views
 from protocol_mvc.data.scaling import describe_scaling
 from protocol_mvc.estimators.base import MultiViewClusterer
-from protocol_mvc.estimators.clusterers import PROTOCOL
+from protocol_mvc.estimators.clusterers import PROTOCOL, load_model
 from protocol_mvc.evaluation.comparison import compare
 from protocol_mvc.evaluation.metrics import all_scores
 from protocol_mvc.exceptions import (
@@ -50,6 +50,7 @@ def fit_run(
     settings: Settings,
     output: Path,
     *,
+    like: Path | None,
     write_anndata: Path | None,
     fail_on_warning: bool,
     resume: bool,
@@ -57,13 +58,14 @@ def fit_run(
 ) -> JsonDict:
     """Fit a model, write a run and return its record; `words` is the command line."""
     model = make_model(settings, verbose=is_main_process() and not console.quiet)
+    old = None if like is None else load_model(open_run(like).model)
     if not is_main_process():
-        _fit_model(Console(quiet=True), model, read_data(source).views, None, output / CHECKPOINT)
+        _fit_model(Console(quiet=True), model, read_data(source).views, None, output / CHECKPOINT, old)
         raise typer.Exit
     resume = resume or is_restarted()
     check_folder(output, force, resume)
     if write_anndata is not None:
-        _check_anndata_copy(source, write_anndata, force)
+        check_anndata_copy(source, write_anndata, force)
     try:
         with lock_folder(output):
             if force and not resume:
@@ -78,7 +80,7 @@ def fit_run(
                 "n_features": dict(zip(views.names, views.n_features, strict=True)),
                 "settings": settings.record(),
             }
-            record |= _fit_model(console, model, views, labels_true, output / CHECKPOINT)
+            record |= _fit_model(console, model, views, labels_true, output / CHECKPOINT, old)
             record["data"]["sha256"] = model.data_hash_
             write_run(output, model, record)
     except KeyboardInterrupt as stop:
@@ -87,8 +89,7 @@ def fit_run(
         raise
     if write_anndata is not None:  # after the run, which is kept if this fails
         note = {"command": record["command"], "started": record["started"], "sha256": model.data_hash_}
-        results = (model.sample_ids_, model.labels_, model.label_distributions_, model.transform(views))
-        io.write_anndata(source.paths[0], write_anndata, *results, note, overwrite=force)
+        write_anndata_copy(source, write_anndata, model, views, note, force)
     _print_results(console, record, output)
     document = {"run": output, **record}
     if fail_on_warning and record["warnings"]:
@@ -97,7 +98,12 @@ def fit_run(
 
 
 def _fit_model(
-    console: Console, model: MultiViewClusterer, views: Views, labels_true: Any, checkpoint: Path
+    console: Console,
+    model: MultiViewClusterer,
+    views: Views,
+    labels_true: Any,
+    checkpoint: Path,
+    old: MultiViewClusterer | None,
 ) -> JsonDict:
     """Fit the model and return its results."""
     console.info(f"Fitting {views!r}")
@@ -105,16 +111,19 @@ def _fit_model(
         console.info(f"warning: {note}")
     started = time.perf_counter()
     with console.show_warnings(RESULT_WARNINGS) as caught, process_group(resolve_device(model.device)):
-        model.fit(views, checkpoint_dir=checkpoint)
+        model.fit(views, checkpoint_dir=checkpoint, like=old)
     seconds = time.perf_counter() - started
     facts = collect_facts(model, views, proba=model.label_distributions_)
     scores = None if labels_true is None else all_scores(labels_true, model.labels_)
+    names = ((), ()) if old is None else (old.cluster_names_, model.cluster_names_)
+    changes = [] if model.changes_ is None else model.changes_.sentences(*names)
     return {
         "seconds": round(seconds, 2),
         "clusters": cluster_rows(facts),
         "view_weights": dict(zip(views.names, model.view_weights_, strict=True)),
         "preparation": [describe_scaling(*pair) for pair in zip(model.scalers_, views.names, strict=True)],
         "findings": [finding.text for finding in findings(facts)],
+        "changes": changes,
         "scores": scores and {name: round(value, 4) for name, value in scores.items()},
         "warnings": [str(found.message) for found in caught if issubclass(found.category, RESULT_WARNINGS)],
         "environment": model.environment_,
@@ -127,7 +136,7 @@ def _print_results(console: Console, record: JsonDict, run: Path) -> None:
         for c in record["clusters"]
     ]
     headers = ("cluster", "size", "share", "confidence")
-    console.print(table(f"{len(rows)} clusters", headers, rows), *record["findings"])
+    console.print(table(f"{len(rows)} clusters", headers, rows), *record["findings"], *record["changes"])
     for sentence in record["preparation"]:
         console.info(sentence)
     if record["scores"]:
@@ -135,7 +144,24 @@ def _print_results(console: Console, record: JsonDict, run: Path) -> None:
     console.info(f"Run: {run}. Report: {shlex.join(['protocol-mvc', 'report', str(run)])}")
 
 
-def _check_anndata_copy(source: Source, target: Path, force: bool) -> None:
+def write_anndata_copy(
+    source: Source,
+    target: Path,
+    model: MultiViewClusterer,
+    views: Views,
+    note: JsonDict,
+    force: bool,
+    rankings: JsonDict | None = None,
+) -> None:
+    """Write a copy of the data with clusters, confidence and embedding, and the rankings of features."""
+    proba, embedding = model.predict_and_transform(views)
+    results = (views.sample_ids, proba.argmax(axis=1), proba, embedding, note)
+    options: JsonDict = {"names": model.cluster_names_, "rankings": rankings, "overwrite": force}
+    io.write_anndata(source.paths[0], target, *results, **options)
+
+
+def check_anndata_copy(source: Source, target: Path, force: bool) -> None:
+    """Check that a copy of the data can be written, or raise a usage error."""
     first = Path(source.paths[0])
     if len(source.paths) > 1 or first.suffix.lower() not in ANNOTATED:
         raise typer.BadParameter(f"--write-anndata needs a single {' or '.join(ANNOTATED)} file as DATA")

@@ -56,6 +56,14 @@ RunFolder = Annotated[Path, Argument(metavar="RUN", help="Folder written by fit.
 TableOutput = Annotated[
     str, Option("--output", "-o", metavar="FILE", help="Output file; - is standard output.")
 ]
+AnnDataCopy = Annotated[
+    Path | None, Option(metavar="FILE", help="Also write a copy of the .h5mu or .h5ad with the results.")
+]
+NewRun = Annotated[Path, Option("--output", "-o", metavar="NEW", help="Folder to write the changed run to.")]
+MovedData = Annotated[
+    list[str] | None,
+    Option("--data", metavar="DATA", help="The data of the run, if they were moved; may be repeated."),
+]
 Json = Annotated[bool, Option("--json", help="Print one JSON document, also for an error.")]
 Quiet = Annotated[bool, Option("--quiet", "-q", help="Print nothing but errors.")]
 Force = Annotated[bool, Option("--force", help="Overwrite existing output.")]
@@ -139,9 +147,11 @@ def fit(
     changes: Changes = None,
     seed: Seed = None,
     device: Device = None,
-    write_anndata: Annotated[
-        Path | None, Option(metavar="FILE", help="Also write a copy of the .h5mu or .h5ad with the labels.")
+    like: Annotated[
+        Path | None,
+        Option(metavar="OLD_RUN", help="Keep the numbers and names of the clusters of an older run."),
     ] = None,
+    write_anndata: AnnDataCopy = None,
     fail_on_warning: Annotated[
         bool, Option("--fail-on-warning", help="Exit with code 4 if the clusters have warnings.")
     ] = False,
@@ -160,6 +170,7 @@ def fit(
       $ protocol-mvc fit image.csv text.csv --id-column sample -k 8 -o run --seed 1 --set scaling=standard
       $ protocol-mvc fit views.npz -k 10 --preset paper -o run
       $ protocol-mvc fit views.npz -k 10 --method mflvc -o run
+      $ protocol-mvc fit more.npz -k 10 -o new --like run
       $ protocol-mvc fit cells.h5mu --view rna:X_pca --view prot -k 12 -o run --write-anndata out.h5mu
       $ torchrun --nproc-per-node 4 --max-restarts 3 -m protocol_mvc fit folder -k 20 -o run
     """
@@ -175,6 +186,7 @@ def fit(
         Source(paths=data, view_names=views, id_column=id_column, labels=labels),
         settings,
         output,
+        like=like,
         write_anndata=write_anndata,
         fail_on_warning=fail_on_warning,
         resume=resume,
@@ -267,6 +279,134 @@ def report(
     from protocol_mvc.cli.runs import report_run
 
     return report_run(Console(as_json, quiet), run, data, output, n_refits, device, force)
+
+
+@app.command()
+def explain(
+    run: RunFolder,
+    data: Data,
+    output: TableOutput = "-",
+    n_markers: Annotated[int, Option(min=1, help="Most markers of each cluster and view.")] = 25,
+    write_anndata: AnnDataCopy = None,
+    views: ViewNames = None,
+    id_column: IdColumn = None,
+    device: Device = None,
+    force: Force = False,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> JsonDict:
+    """Find the features that distinguish each cluster of a run in DATA, for each view.
+
+    The table has the columns cluster, view, feature, effect, auc, auc_nearest, share and direction, with the
+    best markers of a cluster first. The copy of an .h5ad or .h5mu has them where scanpy
+    plots them from.
+
+    Examples:
+      $ protocol-mvc explain run views.npz -o markers.csv
+      $ protocol-mvc explain run cells.h5mu -o markers.csv --write-anndata explained.h5mu
+    """
+    from protocol_mvc.cli.clusters import explain_run
+    from protocol_mvc.cli.inputs import Source
+
+    source = Source(paths=data, view_names=views, id_column=id_column)
+    return explain_run(
+        Console(as_json, quiet),
+        run,
+        source,
+        output,
+        n_markers=n_markers,
+        write_anndata=write_anndata,
+        device=device,
+        force=force,
+    )
+
+
+@app.command()
+def rename(
+    run: RunFolder,
+    names: Annotated[list[str], Argument(metavar="CLUSTER=NAME", show_default=False)],
+    output: NewRun,
+    data: MovedData = None,
+    force: Force = False,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> JsonDict:
+    """Name clusters, in a new run with the same model.
+
+    Examples:
+      $ protocol-mvc rename run "2=plasmacytoid dendritic cells" 5=B -o named
+    """
+    from protocol_mvc.cli.clusters import rename_run
+
+    return rename_run(Console(as_json, quiet), run, names, output, data, force)
+
+
+@app.command()
+def merge(
+    run: RunFolder,
+    clusters: Annotated[list[str], Argument(metavar="CLUSTER", show_default=False)],
+    output: NewRun,
+    data: MovedData = None,
+    force: Force = False,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> JsonDict:
+    """Merge clusters, given by number or name, in a new run.
+
+    The merged cluster has the smallest of the numbers, and the numbers behind move up.
+
+    Examples:
+      $ protocol-mvc merge run 2 5 -o merged
+    """
+    from protocol_mvc.cli.clusters import merge_run
+
+    return merge_run(Console(as_json, quiet), run, clusters, output, data, force)
+
+
+@app.command()
+def split(
+    run: RunFolder,
+    cluster: Annotated[str, Argument(metavar="CLUSTER", show_default=False)],
+    output: NewRun,
+    n_parts: Annotated[int, Option(min=2, help="Number of parts.")] = 2,
+    data: MovedData = None,
+    force: Force = False,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> JsonDict:
+    """Split a cluster, given by number or name, in a new run.
+
+    The largest part keeps the number; the others get numbers after the last cluster.
+
+    Examples:
+      $ protocol-mvc split run 3 -o parts
+      $ protocol-mvc split run 3 --n-parts 3 -o parts
+    """
+    from protocol_mvc.cli.clusters import split_run
+
+    return split_run(Console(as_json, quiet), run, cluster, n_parts, output, data, force)
+
+
+@app.command("compare-runs")
+def compare_runs(
+    first: Annotated[Path, Argument(metavar="A", help="Folder written by fit.", show_default=False)],
+    second: Annotated[Path, Argument(metavar="B", help="Another one.", show_default=False)],
+    figure: Annotated[
+        Path | None, Option(metavar="FILE", help="Also draw the flow of samples (.png, .pdf, .svg).")
+    ] = None,
+    force: Force = False,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> JsonDict:
+    """Show which samples moved between the clusters of two runs, and which clusters were split or merged.
+
+    Examples:
+      $ protocol-mvc compare-runs old new
+      $ protocol-mvc compare-runs old new --figure flow.svg
+    """
+    from protocol_mvc.cli.clusters import compare_two_runs
+
+    return compare_two_runs(Console(as_json, quiet), first, second, figure, force)
 
 
 @app.command()

@@ -74,11 +74,17 @@ def write_run(folder: Path, model: MultiViewClusterer, record: JsonDict) -> None
     (folder / REPORT).unlink(missing_ok=True)  # of the previous model
     model.save(folder / MODEL)
     results = (model.sample_ids_, model.labels_, model.label_distributions_)
-    io.write_labels(folder / LABELS, *results, overwrite=True)
+    io.write_labels(folder / LABELS, *results, names=given_names(model), overwrite=True)
     text = json.dumps(as_json(record), indent=1, allow_nan=False, default=str)
     with atomic_write(folder / RECORD) as path:
         path.write_text(text + "\n")
     shutil.rmtree(folder / CHECKPOINT, ignore_errors=True)
+
+
+def given_names(model: MultiViewClusterer) -> tuple[str, ...] | None:
+    """Return the names of the clusters if the user has given any."""
+    names = model.cluster_names_
+    return None if names == tuple(map(str, range(len(names)))) else names
 
 
 def open_run(folder: Path) -> Run:
@@ -126,17 +132,17 @@ def predict_labels(
     """Predict the cluster of each sample and write a table of labels."""
     if output != STDOUT:
         check_output(Path(output), force, (".csv", ".tsv", ".parquet"))
-    model, views = _load(run, source, device)
+    model, views = load_for(run, source, device)
     with console.show_warnings():
         proba = model.predict_proba(views)
     ids, labels = views.sample_ids, proba.argmax(axis=1)
     document = {"n_samples": len(views), "cluster_sizes": np.bincount(labels, minlength=proba.shape[1])}
     if output != STDOUT:
-        write_labels(output, ids, labels, proba, overwrite=force)
+        write_labels(output, ids, labels, proba, names=given_names(model), overwrite=force)
         console.info(f"Labels of {len(views)} samples: {output}")
         return {"output": output, **document}
     if not console.json:
-        write_table(sys.stdout, label_columns(ids, labels, proba))
+        write_table(sys.stdout, label_columns(ids, labels, proba, given_names(model)))
     return {**document, "sample_ids": ids, "labels": labels, "confidence": proba.max(axis=1)}
 
 
@@ -146,7 +152,7 @@ def transform_samples(
     """Compute the embedding of each sample and write it as an array or a table."""
     if output != STDOUT:
         check_output(Path(output), force, (".npy", ".csv"))
-    model, views = _load(run, source, device)
+    model, views = load_for(run, source, device)
     with console.show_warnings():
         embedding = model.transform(views)
     columns = {"id": views.sample_ids, **{f"feature_{i}": x for i, x in enumerate(embedding.T)}}
@@ -166,7 +172,26 @@ def transform_samples(
     return {"output": output, **document}
 
 
-def _load(folder: Path, source: Source, device: str | None) -> tuple[MultiViewClusterer, Views]:
+def load_with_data(
+    run: Run, data: list[str] | None, device: str | None
+) -> tuple[Source, MultiViewClusterer, io.MultiViewDataset]:
+    """Return where the data of the fit are, the model and the data; `data` are their paths if they moved."""
+    if run.source is None and not data:
+        raise typer.BadParameter(f"{run.model} is a model without a record of its data: add DATA")
+    source = run.source or Source(paths=[])
+    if data:
+        source = source.model_copy(update={"paths": Source(paths=data).paths})
+    model, dataset = load_model(run.model, device or "auto"), read_data(source)
+    sha256 = data_hash(dataset.views)
+    if run.sha256 and sha256 != run.sha256:
+        raise ValueError(
+            f"The data have changed since the fit (sha256 {sha256[:12]}..., recorded {run.sha256[:12]}...): "
+            "restore them, give their new location as DATA, or fit again."
+        )
+    return source, model, dataset
+
+
+def load_for(folder: Path, source: Source, device: str | None) -> tuple[MultiViewClusterer, Views]:
     """Return the model of a run and the new data, read with the options of the fit by default."""
     run = open_run(folder)
     model, fitted = load_model(run.model, device or "auto"), run.source or Source(paths=[])
@@ -203,19 +228,7 @@ def report_run(
     """Write the HTML report of a run; `data` are the paths of its data if they were moved."""
     run, target = open_run(folder), output or folder / REPORT
     check_output(target, force, (".html", ".htm"))
-    if run.source is None and not data:
-        raise typer.BadParameter(f"{run.model} is a model without a record of its data: add DATA")
-    source = run.source or Source(paths=[])
-    if data:
-        source = source.model_copy(update={"paths": Source(paths=data).paths})
-    model = load_model(run.model, device or "auto")
-    views, labels_true, _ = read_data(source)
-    sha256 = data_hash(views)
-    if run.sha256 and sha256 != run.sha256:
-        raise ValueError(
-            f"The data have changed since the fit (sha256 {sha256[:12]}..., recorded {run.sha256[:12]}...): "
-            "restore them, give their new location as DATA, or fit again."
-        )
+    source, model, (views, labels_true, _) = load_with_data(run, data, device)
     refits = None
     if n_refits:
         console.info(f"Fitting the model {n_refits} times to subsamples of the data")

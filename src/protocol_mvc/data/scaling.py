@@ -237,7 +237,7 @@ def _scaled_sample(scaler: Scaler, views: Views, v: int) -> Any:
     """Return the present rows of a view, or random ones, scaled and in float64; sparse if they can be."""
     array: Any = views.arrays[v]
     if is_sparse(array) and scaler.keeps_zeros:
-        return _scale_sparse(scaler, array[sample_present_rows(views, v, SPARSE_ROWS)])
+        return scale_sparse(scaler, array[sample_present_rows(views, v, SPARSE_ROWS)])
     width = views.n_features[v]
     rows = sample_present_rows(views, v, max(1, DENSE_CELLS // width))
     out = np.empty((len(rows), width))
@@ -254,7 +254,7 @@ def _batches(n: int, width: int) -> Iterator[slice]:
 
 def _scale(scaler: Scaler, x: Floats) -> Floats:
     """Return dense rows scaled by the kind (n, D_v), without components."""
-    cells = _scale_cells(scaler.kind, x, scaler.shift, scaler.factor)
+    cells = scale_cells(scaler.kind, x, scaler.shift, scaler.factor)
     if scaler.kind == "lognorm":
         cells = np.log1p(_unit_rows(cells, 1) * scaler.factor)
     if scaler.kind == "clr":
@@ -262,12 +262,12 @@ def _scale(scaler: Scaler, x: Floats) -> Floats:
     return _unit_rows(cells, 2) if scaler.kind in UNIT_ROWS else cells
 
 
-def _scale_sparse(scaler: Scaler, x: Any) -> Any:
+def scale_sparse(scaler: Scaler, x: Any) -> Any:
     """Return sparse rows scaled by a kind that keeps zeros (n, D_v), without components."""
     shift, factor, columns = scaler.shift, scaler.factor, x.indices
     if not x.nnz:
         return csr_array(x.shape)  # scikit-learn refuses to normalise no rows
-    cells = _scale_cells(scaler.kind, x.data.astype(np.float64), shift[columns], factor[columns])
+    cells = scale_cells(scaler.kind, x.data.astype(np.float64), shift[columns], factor[columns])
     out = csr_array((cells, columns, x.indptr), shape=x.shape)
     if scaler.kind == "lognorm":
         out = normalize(normalize(out, "max"), "l1")
@@ -275,7 +275,7 @@ def _scale_sparse(scaler: Scaler, x: Any) -> Any:
     return normalize(normalize(out, "max"), "l2") if scaler.kind in UNIT_ROWS else out
 
 
-def _scale_cells(kind: str, x: Floats, shift: Floats, factor: Floats) -> Floats:
+def scale_cells(kind: str, x: Floats, shift: Floats, factor: Floats) -> Floats:
     """Return the step of a kind that looks at one cell at a time."""
     if kind in NON_NEGATIVE:
         x = np.maximum(x, 0.0)  # new data may have values that the training data did not
@@ -321,7 +321,7 @@ def scaled_rows(views: Views, v: int, rows: Rows, scaler: Scaler) -> NDArray[np.
     if scaler.axes is None:
         out = apply_scaler(scaler, views.to_dense(v, index, np.float64))
     elif is_sparse(array) and scaler.keeps_zeros:
-        out = _rotate(scaler, _scale_sparse(scaler, array[index])).astype(np.float32)
+        out = _rotate(scaler, scale_sparse(scaler, array[index])).astype(np.float32)
     else:
         index = np.arange(len(views))[index]
         out = np.empty((len(index), scaler.n_outputs), dtype=np.float32)

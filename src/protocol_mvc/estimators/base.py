@@ -13,14 +13,16 @@ from sklearn.utils import Tags, TransformerTags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from protocol_mvc.data.anndata import is_annotated
-from protocol_mvc.data.batches import BLOCK, Source
+from protocol_mvc.data.batches import BLOCK, Batch, Source
 from protocol_mvc.data.hashing import data_hash
 from protocol_mvc.data.scaling import fit_scalers
 from protocol_mvc.data.views import Views, as_views
+from protocol_mvc.estimators.steering import SteeringMixin, hard_labels
 from protocol_mvc.io import model
 from protocol_mvc.methods.base import (
     Inferred,
     infer_all,
+    map_batches,
     require_complete_views,
     require_divisible,
 )
@@ -65,7 +67,7 @@ class _ProgressBar(Callback):
         self.advance(stage, n_epochs)
 
 
-class MultiViewClusterer(TransformerMixin, ClusterMixin, BaseEstimator):
+class MultiViewClusterer(SteeringMixin, TransformerMixin, ClusterMixin, BaseEstimator):
     """Base class of all estimators; `PROTOCOL` documents the parameters and attributes.
 
     A subclass defines `_method`, a subclass of `methods.base.DeepMethod`, and `_presets`, its configs by
@@ -94,7 +96,14 @@ class MultiViewClusterer(TransformerMixin, ClusterMixin, BaseEstimator):
         self.view_columns, self.scaling, self.batch_size = view_columns, scaling, batch_size
         self.device, self.random_state, self.verbose = device, random_state, verbose
 
-    def fit(self, X: Any, y: Any = None, *, checkpoint_dir: str | os.PathLike[str] | None = None) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        checkpoint_dir: str | os.PathLike[str] | None = None,
+        like: "MultiViewClusterer | None" = None,
+    ) -> Self:
         """Cluster the samples of several views.
 
         Args:
@@ -102,10 +111,15 @@ class MultiViewClusterer(TransformerMixin, ClusterMixin, BaseEstimator):
             y: ignored.
             checkpoint_dir: folder in which the state of the training is saved every few seconds. An
                 interrupted fit of the same data with the same parameters resumes from it, to the same bits.
+            like: an older fitted model. Clusters get the numbers and names of those of the older model that
+                have most of their samples, by sample id, or by its predictions if samples have no ids;
+                `changes_` tells what else happened. The clusters themselves do not depend on it.
 
         Returns:
             The fitted estimator. A fit that fails leaves the estimator unchanged.
         """
+        if like is not None:
+            check_is_fitted(like)
         views = as_views(X, self.view_columns)
         self._check(views)
         table = X if self._is_table(X) else views
@@ -126,6 +140,7 @@ class MultiViewClusterer(TransformerMixin, ClusterMixin, BaseEstimator):
         self.sample_ids_ = views.sample_ids
         inferred = infer_all(self.module_, source, features=len(views) <= MAX_EMBEDDED)
         self._set_results(inferred, history, source.device)
+        self.changes_ = None if like is None else self._renumber_like(like, views)
         warn_unreliable(tiny_cluster_messages(self.cluster_sizes_))
         return self
 
@@ -139,15 +154,19 @@ class MultiViewClusterer(TransformerMixin, ClusterMixin, BaseEstimator):
         The label of a sample does not depend on the other samples of X. For the training data, the result is
         `labels_`.
         """
-        return _hard(self.predict_proba(X))
+        return hard_labels(self.predict_proba(X))
 
     def predict_proba(self, X: Any) -> Floats:
         """Return the probability of each cluster (n, K); the label is the argmax of a row."""
-        return self._proba(self._infer(X, features=False))
+        return self._infer(X, features=False)[0]
+
+    def predict_and_transform(self, X: Any) -> tuple[Floats, Floats]:
+        """Return the results of `predict_proba` (n, K) and `transform` (n, d) from one pass over X."""
+        return self._infer(X)
 
     def transform(self, X: Any) -> Floats:
         """Return the embedding (n, d) of each sample; absent views are replaced by the mean of the others."""
-        return self._infer(X).embedding.numpy()
+        return self._infer(X)[1]
 
     def fit_transform(self, X: Any, y: Any = None, **params: Any) -> Floats:
         """Fit to X and return its embedding (n, d)."""
@@ -156,8 +175,8 @@ class MultiViewClusterer(TransformerMixin, ClusterMixin, BaseEstimator):
 
     def score(self, X: Any, y: Any = None) -> float:
         """Return the simplified silhouette of the clusters in the embedding, in [-1, 1]; y is ignored."""
-        inferred = self._infer(X)
-        return simplified_silhouette(inferred.embedding.numpy(), _hard(self._proba(inferred)))
+        proba, embedding = self._infer(X)
+        return simplified_silhouette(embedding, hard_labels(proba))
 
     def save(self, folder: str | os.PathLike[str]) -> None:
         """Save the fitted model to a folder, without pickle; an existing model is replaced.
@@ -267,9 +286,17 @@ class MultiViewClusterer(TransformerMixin, ClusterMixin, BaseEstimator):
         table = hasattr(X, "shape") or (self.view_columns is not None and not isinstance(X, Mapping))
         return table and not (isinstance(X, Views) or is_annotated(X)) and getattr(X, "ndim", 2) == 2
 
-    def _infer(self, X: Any, *, features: bool = True) -> Inferred:
+    def _infer(self, X: Any, *, features: bool = True) -> tuple[Floats, Floats]:
+        """Return the probabilities (n, K), and the embedding (n, d) or, without features, (n, 0)."""
         source = self._source(X)  # raises NotFittedError
-        return infer_all(self.module_, source, features=features)
+        width = None if features else 0  # an embedding that nobody needs is not kept
+
+        def infer(batch: Batch) -> list[torch.Tensor]:
+            found = self.module_.infer(batch)
+            return [found.embedding[:, :width], found.log_proba, *self._parts(batch.views)]
+
+        embedding, log_proba, *parts = map_batches(self.module_, source, infer)
+        return self._proba(Inferred(embedding, log_proba), parts), embedding.numpy()
 
     def _source(self, X: Any, batch_size: int = BLOCK) -> Source:
         """Return batches of new samples, scaled as the training data."""
@@ -284,23 +311,14 @@ class MultiViewClusterer(TransformerMixin, ClusterMixin, BaseEstimator):
         require_complete_views(views, self._method, type(self).__name__)
         return Source(views, self.scalers_, batch_size=batch_size, device=self.module_.class_prior().device)
 
-    def _proba(self, inferred: Inferred) -> Floats:
-        return inferred.log_proba.exp().cpu().numpy()[:, self._order]
-
     def _set_results(self, inferred: Inferred, history: list[EpochRecord], device: torch.device) -> None:
         """Set the fitted attributes, with the clusters numbered from the largest to the smallest."""
         proba = inferred.log_proba.exp().numpy()
-        sizes = np.bincount(_hard(proba), minlength=self.n_clusters)
-        self._order = np.argsort(-sizes, kind="stable")
-        self.label_distributions_ = proba[:, self._order]
-        self.labels_, self.cluster_sizes_ = _hard(self.label_distributions_), sizes[self._order]
+        sizes = np.bincount(hard_labels(proba), minlength=self.n_clusters)
+        self._order, self._edits, self._names = np.argsort(-sizes, kind="stable"), (), None
+        self._set_distributions(proba[:, self._order])
         self.class_prior_ = self.module_.class_prior().cpu().numpy()[self._order]
         self.view_weights_ = self.module_.view_weights().cpu().numpy()
         self.embedding_: Any = inferred.embedding.numpy() if inferred.embedding.shape[1] else None
         self.history_: list[dict[str, Any]] = [epoch.row() for epoch in history]
         self.environment_ = environment(device)
-
-
-def _hard(proba: Floats) -> Labels:
-    """Return the most probable cluster of each row; every label of the estimator comes from here."""
-    return np.asarray(proba.argmax(1), np.int64)

@@ -28,9 +28,12 @@ class PROTOCOL(MultiViewClusterer):
         verbose: 1 shows a progress bar on the terminal.
 
     Attributes:
-        labels_: cluster of each training sample (n,); cluster 0 is the largest.
+        labels_: cluster of each training sample (n,); cluster 0 is the largest after a plain fit.
         sample_ids_: identifier of each training sample: row numbers, or the index of data frames.
-        cluster_sizes_: number of training samples of each cluster (K,), descending.
+        cluster_sizes_: number of training samples of each cluster (K,), descending after a plain fit.
+        cluster_names_: names of the clusters (K,), see `rename_clusters`; without a name, the number.
+        changes_: after ``fit(X, like=old)``, what happened to the clusters of the older model; not in a loaded
+            model.
         imbalance_ratio_: size of the smallest non-empty cluster / size of the largest.
         class_prior_: class frequencies estimated by the transport (K,).
         view_weights_: weight of each view in the consensus (V,).

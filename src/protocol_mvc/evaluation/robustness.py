@@ -65,7 +65,9 @@ def pgd_attack(
     contrast = lambda x: mutual_contrast(method.network.encode(x).h, temperature=TEMPERATURE)
     for batch in source.shuffled(generator):
         moved = projected_ascent(contrast, batch.views, **options, generator=generator)
-        labels[batch.rows] = model._proba(method.infer(batch._replace(views=moved))).argmax(1)
+        labels[batch.rows] = model._proba(
+            method.infer(batch._replace(views=moved)), model._parts(moved)
+        ).argmax(1)
         for array, x in zip(views, moved, strict=True):
             array[batch.rows] = x.cpu().numpy()
     return AttackResult(views, labels)

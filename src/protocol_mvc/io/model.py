@@ -18,7 +18,7 @@ from functools import partial
 from html import escape
 from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple, TypeAlias, TypeVar
+from typing import Annotated, Any, Literal, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 import safetensors.numpy
@@ -29,6 +29,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 from protocol_mvc.data.scaling import KINDS, Scaler
 from protocol_mvc.exceptions import ModelFileError
 from protocol_mvc.nn.seeded import build
+from protocol_mvc.partition.edits import Edit, Merge, Split
 from protocol_mvc.utils.config import make_config
 from protocol_mvc.utils.device import resolve_device
 from protocol_mvc.utils.files import atomic_write_folder
@@ -42,6 +43,7 @@ ARRAY_ATTRIBUTES = ("labels_", "cluster_sizes_", "class_prior_", "view_weights_"
 SCALER_ARRAYS = ("shift", "factor")
 COMPONENT_ARRAYS = ("axes", "offset", "mean", "explained_variance")  # of scalers that have components
 MODULE = "module."  # prefix of the tensors of the network
+UNDECIDED = ("undecided.rows", "undecided.proba")  # training samples of low confidence
 COPIED_ATTRIBUTES = ("seed", "data_hash", "environment", "n_features_in")  # with a "_" behind
 JSON_IDS = "json"  # sample ids that are neither numbers nor times
 RESTORE = "save the model again, or restore the folder from a copy"
@@ -64,6 +66,13 @@ class ViewRecord(_Record):
     scaling: str
 
 
+class EditRecord(_Record):
+    """A change of the clusters by hand; the classifier of a split is among the arrays."""
+
+    kind: Literal["merge", "split"]
+    clusters: Annotated[tuple[Annotated[int, Field(ge=0)], ...], Field(min_length=1)]
+
+
 class ModelRecord(_Record):
     """Contents of `config.json`: everything but the arrays and the history."""
 
@@ -81,6 +90,8 @@ class ModelRecord(_Record):
     views: Annotated[tuple[ViewRecord, ...], Field(min_length=1)]
     label_order: Annotated[tuple[int, ...], Field(min_length=2)]  # output of the network for each label
     id_dtype: str
+    edits: tuple[EditRecord, ...] = ()  # applied in this order to the labels of `label_order`
+    cluster_names: tuple[str | None, ...] | None = None
 
 
 class SavedModel(NamedTuple):
@@ -122,6 +133,11 @@ def save(model: Any, folder: str | os.PathLike[str]) -> None:
     for v, scaler in enumerate(model.scalers_):
         names = SCALER_ARRAYS if scaler.axes is None else SCALER_ARRAYS + COMPONENT_ARRAYS
         arrays |= {f"scalers.{v}.{name}": np.asarray(getattr(scaler, name)) for name in names}
+    for i, edit in enumerate(model._edits):
+        if isinstance(edit, Split):
+            arrays |= {f"edits.{i}.weights": edit.weights, f"edits.{i}.bias": edit.bias}
+    if model._undecided is not None:
+        arrays |= dict(zip(UNDECIDED, model._undecided, strict=True))
     for name, tensor in model.module_.state_dict().items():
         arrays[MODULE + name] = tensor.cpu().numpy()
     write_model(Path(folder), record, arrays, model.history_)
@@ -181,6 +197,13 @@ def _record(model: Any, id_dtype: str) -> ModelRecord:
         ),
         label_order=tuple(model._order.tolist()),
         id_dtype=id_dtype,
+        edits=tuple(
+            EditRecord(kind="merge", clusters=edit.clusters)
+            if isinstance(edit, Merge)
+            else EditRecord(kind="split", clusters=(edit.cluster,))
+            for edit in model._edits
+        ),
+        cluster_names=model._names,
     )
 
 
@@ -222,7 +245,8 @@ def _scaler(view: ViewRecord, v: int, arrays: Arrays) -> Scaler:
 def _set_fitted_attributes(model: Any, saved: SavedModel) -> None:
     """Set what a fit sets, and refuse values that no fit produces."""
     record, arrays = saved.record, saved.arrays
-    k, n = len(record.label_order), len(arrays["labels_"])
+    model._order, n = np.array(record.label_order), len(arrays["labels_"])
+    k = _set_edits(model, saved)
     expected = {"labels_": ("int64", n), "cluster_sizes_": ("int64", k), "class_prior_": ("float32", k)}
     expected["view_weights_"] = "float32", len(record.views)
     for name, (dtype, size) in expected.items():
@@ -237,14 +261,43 @@ def _set_fitted_attributes(model: Any, saved: SavedModel) -> None:
     model.view_names_in_ = tuple(view.name for view in record.views)
     model._dims = tuple(view.n_features for view in record.views)
     model._columns = {view.name: view.columns for view in record.views}
-    model._order = np.array(record.label_order)
     if record.feature_names_in is not None:
         model.feature_names_in_ = np.array(record.feature_names_in, dtype=object)
     if len(model.sample_ids_) != n:
         raise ValueError("the sample ids are not valid")
-    is_order = sorted(record.label_order) == list(range(k)) and model.cluster_sizes_.min() >= 0
+    outputs = list(range(len(record.label_order)))
+    is_order = sorted(record.label_order) == outputs and model.cluster_sizes_.min() >= 0
     if not is_order or n == 0 or model.labels_.min() < 0 or model.labels_.max() >= k:
         raise ValueError(f"the labels do not belong to {k} clusters")
+
+
+def _set_edits(model: Any, saved: SavedModel) -> int:
+    """Set the edits, the names and the undecided samples of a model, and return its number of clusters."""
+    record, arrays, edits = saved.record, saved.arrays, list[Edit]()
+    k, width = len(record.label_order), sum(scaler.n_outputs for scaler in model.scalers_)
+    for i, edit in enumerate(record.edits):
+        if max(edit.clusters) >= k or len(set(edit.clusters)) < min(len(edit.clusters), k):
+            raise ValueError(f"edit {i} changes the clusters {edit.clusters} of {k}")
+        if edit.kind == "merge":
+            edits.append(Merge(edit.clusters))
+        else:
+            weights, bias = arrays[f"edits.{i}.weights"], arrays[f"edits.{i}.bias"]
+            shape = (width, bias.size) if bias.ndim == 1 and bias.size else None
+            finite = weights.dtype == bias.dtype == np.float32 and np.isfinite([*weights.flat, *bias]).all()
+            if weights.shape != shape or not finite:
+                raise ValueError(f"the classifier of edit {i} is not valid")
+            edits.append(Split(edit.clusters[0], weights, bias))
+        k = len(edits[-1].sources(k))
+    if record.cluster_names is not None and len(record.cluster_names) != k:
+        raise ValueError(f"there are {len(record.cluster_names)} names of {k} clusters")
+    model._edits, model._names = tuple(edits), record.cluster_names
+    if UNDECIDED[0] in arrays:
+        rows, proba = model._undecided = tuple(arrays[name] for name in UNDECIDED)
+        n = len(arrays["labels_"])
+        is_row = rows.dtype == np.int64 and rows.ndim == 1 and not ((rows < 0) | (rows >= n)).any()
+        if not is_row or proba.dtype != np.float32 or proba.shape != (len(rows), k):
+            raise ValueError("the probabilities of undecided samples are not valid")
+    return k
 
 
 def _pack_ids(ids: NDArray[Any]) -> tuple[str, NDArray[Any]]:
@@ -355,7 +408,12 @@ def _parse_history(content: bytes) -> History:
 def _format_card(record: ModelRecord, arrays: Arrays) -> str:
     """Return a description of the model in Markdown."""
     views = [f"| {_cell(view.name)} | {view.n_features} | {view.scaling} |" for view in record.views]
-    clusters = [f"| {label} | {size} |" for label, size in enumerate(arrays["cluster_sizes_"].tolist())]
+    sizes = arrays["cluster_sizes_"].tolist()
+    names = [name or "" for name in record.cluster_names or [""] * len(sizes)]
+    clusters = [
+        f"| {label} {_cell(name)} | {size} |" if name else f"| {label} | {size} |"
+        for label, (name, size) in enumerate(zip(names, sizes, strict=True))
+    ]
     versions = ", ".join(f"{name} {_cell(value)}" for name, value in record.environment.items())
     return f"""# {record.estimator} model
 

@@ -27,44 +27,59 @@ KEY = "protocol_mvc"  # of all results in such a file
 
 
 def write_labels(
-    path: str | Path, sample_ids: ArrayLike, labels: ArrayLike, proba: ArrayLike, *, overwrite: bool = False
+    path: str | Path,
+    sample_ids: ArrayLike,
+    labels: ArrayLike,
+    proba: ArrayLike,
+    *,
+    names: Sequence[str] | None = None,
+    overwrite: bool = False,
 ) -> Path:
-    """Write a table with the columns id, label, confidence, proba_0, proba_1, ...
+    """Write a table with the columns id, label, name (if there are names), confidence, proba_0, proba_1, ...
 
     Args:
         path: a `.csv`, `.tsv` or `.parquet` file; the latter needs the extra `data`.
         sample_ids: identifier of each sample (n,).
         labels: cluster of each sample (n,).
         proba: probability of each cluster (n, K); the confidence is the largest one.
+        names: names of the clusters (K,).
         overwrite: whether an existing file may be replaced.
 
     Raises:
         ValueError: If the suffix is unknown, or the lengths differ.
         FileExistsError: If the file exists and `overwrite` is False.
     """
+    return write_columns(path, label_columns(sample_ids, labels, proba, names), overwrite=overwrite)
+
+
+def write_columns(path: str | Path, columns: Mapping[str, NDArray[Any]], *, overwrite: bool = False) -> Path:
+    """Write columns by name to a `.csv`, `.tsv` or `.parquet` file; errors are those of `write_labels`."""
     path = Path(path)
     suffix = path.suffix.lower()
     if suffix not in (*SEPARATORS, ".parquet"):
-        raise ValueError(f"Labels cannot be written to {path}: use .csv, .tsv or .parquet.")
-    columns = label_columns(sample_ids, labels, proba)
+        raise ValueError(f"A table cannot be written to {path}: use .csv, .tsv or .parquet.")
     with atomic_write(path, overwrite=overwrite) as temporary:
         if suffix in SEPARATORS:
             with temporary.open("x", newline="", encoding="utf-8") as file:
                 write_table(file, columns, SEPARATORS[suffix])
         else:
             arrow, parquet = (require_module(name, "data", path) for name in ("pyarrow", "pyarrow.parquet"))
-            parquet.write_table(arrow.table({**columns, "id": columns["id"].tolist()}), temporary)
+            lists = {name: x.tolist() if x.dtype.kind in "OU" else x for name, x in columns.items()}
+            parquet.write_table(arrow.table(lists), temporary)
     return path
 
 
-def label_columns(sample_ids: ArrayLike, labels: ArrayLike, proba: ArrayLike) -> dict[str, NDArray[Any]]:
+def label_columns(
+    sample_ids: ArrayLike, labels: ArrayLike, proba: ArrayLike, names: Sequence[str] | None = None
+) -> dict[str, NDArray[Any]]:
     """Return the columns of a table of labels by name, or raise `ValueError` if the lengths differ."""
     ids, labels, proba = to_builtin_dtype(sample_ids), np.asarray(labels), np.asarray(proba)
     if labels.ndim != 1 or proba.ndim != 2 or not len(ids) == len(labels) == len(proba):
         others = f"labels of shape {labels.shape} and probabilities of shape {proba.shape}"
         raise ValueError(f"{len(ids)} ids do not match {others}.")
     columns = {f"proba_{k}": proba[:, k] for k in range(proba.shape[1])}
-    return {"id": ids, "label": labels, "confidence": proba.max(axis=1), **columns}
+    named = {} if names is None else {"name": np.array(names)[labels]}
+    return {"id": ids, "label": labels, **named, "confidence": proba.max(axis=1), **columns}
 
 
 def write_table(file: IO[str], columns: Mapping[str, NDArray[Any]], delimiter: str = ",") -> None:
@@ -83,6 +98,8 @@ def write_anndata(
     embedding: ArrayLike,
     metadata: Mapping[str, Any],
     *,
+    names: Sequence[str] | None = None,
+    rankings: Mapping[str, Any] | None = None,
     overwrite: bool = False,
 ) -> Path:
     """Write a copy of an `.h5mu` or `.h5ad` file with the results in it.
@@ -98,6 +115,9 @@ def write_anndata(
         proba: probability of each cluster (n, K).
         embedding: features of each sample (n, D).
         metadata: parameters, versions etc., stored in `uns`.
+        names: names of the clusters, which become the categories; by default their numbers.
+        rankings: markers of the views by name, as `Explanation.rank_genes_groups` returns them; those of the
+            "X" of the file or of a modality are stored in its `uns["rank_genes_groups"]`.
         overwrite: whether an existing file, such as `source` itself, may be replaced.
 
     Raises:
@@ -120,19 +140,42 @@ def write_anndata(
         with file_errors(source, f"{source.suffix} data"), h5py.File(temporary, "r") as file:
             rows = _match_rows(file, columns["id"], len(features))
         n_clusters = max(len(columns) - 3, int(columns["label"].max(initial=-1)) + 1)
-        categories = [str(k) for k in range(n_clusters)]
-        clusters = pandas.Categorical(columns["label"][rows].astype(str), categories)
+        categories = [str(k) for k in range(n_clusters)] if names is None else list(names)
+        clusters = pandas.Categorical.from_codes(columns["label"][rows], categories)
         results = {KEY: clusters, f"{KEY}_confidence": columns["confidence"][rows]}
         with h5py.File(temporary, "r+") as file:
-            for name, column in results.items():
-                anndata_io.write_elem(file["obs"], name, column)
-            order = [name for name in file["obs"].attrs["column-order"] if name not in results]
-            file["obs"].attrs.create("column-order", [*order, *results], dtype=h5py.string_dtype())
+            _write_obs(file, results, h5py, anndata_io)
+            _write_rankings(file, clusters, rankings or {}, h5py, anndata_io)
             for group, name, value in (("obsm", f"X_{KEY}", features[rows]), ("uns", KEY, _encode(metadata))):
-                if group not in file:
-                    anndata_io.write_elem(file, group, {})
-                anndata_io.write_elem(file[group], name, value)
+                _write_member(file, group, name, value, anndata_io)
     return target
+
+
+def _write_obs(part: Any, columns: Mapping[str, Any], h5py: Any, anndata_io: Any) -> None:
+    """Add columns to the `obs` of a file or modality."""
+    for name, column in columns.items():
+        anndata_io.write_elem(part["obs"], name, column)
+    order = [name for name in part["obs"].attrs["column-order"] if name not in columns]
+    part["obs"].attrs.create("column-order", [*order, *columns], dtype=h5py.string_dtype())
+
+
+def _write_member(part: Any, group: str, name: str, value: Any, anndata_io: Any) -> None:
+    if group not in part:
+        anndata_io.write_elem(part, group, {})
+    anndata_io.write_elem(part[group], name, value)
+
+
+def _write_rankings(
+    file: Any, clusters: Any, rankings: Mapping[str, Any], h5py: Any, anndata_io: Any
+) -> None:
+    """Write markers to the `uns`, and clusters to the `obs`, of the file or modality they belong to."""
+    for view, ranking in rankings.items():
+        part = file["mod"][view] if "mod" in file and view in file["mod"] else file if view == "X" else None
+        if part is not None:
+            own = read_names(part, "obs").astype(str)
+            rows = read_names(file, "obs").astype(str).get_indexer(own)
+            _write_obs(part, {KEY: clusters[rows]}, h5py, anndata_io)
+            _write_member(part, "uns", "rank_genes_groups", ranking, anndata_io)
 
 
 def _match_rows(file: Any, ids: NDArray[Any], n: int) -> NDArray[np.intp]:

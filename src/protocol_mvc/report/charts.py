@@ -1,4 +1,4 @@
-"""The charts: the map of the samples, the loss curves and the AUC of each view; a figure of a fit."""
+"""The charts: the map of the samples and the loss curves; a figure of a fit."""
 
 import importlib.util
 from collections.abc import Sequence
@@ -9,14 +9,11 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.spatial.distance import cdist
 from sklearn.decomposition import PCA
 from sklearn.manifold import TSNE
-from sklearn.metrics import roc_auc_score
-from sklearn.utils import gen_batches
 
-from protocol_mvc.data.scaling import Scaler, scaled_rows
-from protocol_mvc.report.facts import Facts, Floats, Ints
+from protocol_mvc.evaluation.markers import nearest_clusters
+from protocol_mvc.report.facts import Facts, Ints
 from protocol_mvc.report.text import shorten
 from protocol_mvc.training.stage import EpochRecord
 
@@ -31,7 +28,6 @@ MAX_SAMPLES_FULL_TSNE = 3000  # above, t-SNE makes half the iterations: 10,000 s
 MAX_VIEW_SETS = 6  # sets of present views with a colour of their own
 CURVE_WIDTH, CURVE_HEIGHT = 320, 110  # in units of the SVG
 MAX_EPOCHS = 500  # points of a curve
-MAX_DENSE_VALUES = 2**22  # of a view, in memory at a time
 
 
 def min_points(n_clusters: int, max_points: int = MAX_POINTS) -> int:
@@ -110,18 +106,6 @@ def map_data(facts: Facts, rows: Ints, features: Features) -> dict[str, Any]:
     }
 
 
-def nearest_clusters(features: Features, labels: Ints, n_clusters: int) -> list[int | None]:
-    """Return, for each cluster, the one with the nearest center; None if either is missing."""
-    found: list[int] = np.unique(labels).tolist()
-    if len(found) < 2:
-        return [None] * n_clusters
-    centers = np.array([features[labels == c].mean(0) for c in found])
-    distance = cdist(centers, centers)
-    np.fill_diagonal(distance, np.inf)
-    nearest = {c: found[i] for c, i in zip(found, distance.argmin(1), strict=True)}
-    return [nearest.get(c) for c in range(n_clusters)]
-
-
 def name_view_sets(mask: npt.NDArray[np.bool_], names: tuple[str, ...]) -> tuple[Ints, list[str]]:
     """Group the samples by the views they have.
 
@@ -188,37 +172,6 @@ def loss_names(history: History) -> list[str]:
 
 def _curve_x(epoch: int, n_epochs: int) -> float:
     return round(CURVE_WIDTH * (epoch + 0.5) / n_epochs, 1)
-
-
-def per_view_cluster_auc(facts: Facts, scalers: Sequence[Scaler], rows: Ints) -> Floats:
-    """Measure how well each view alone separates each cluster from the others.
-
-    The AUC of a cluster is the probability that one of its samples is nearer to its center than a sample of
-    another cluster: 0.5 is chance and 1 is perfect, whatever the sizes. A sample is left out of the center
-    that its own distance is measured to. Only the samples `rows` are used.
-
-    Returns:
-        AUC (n_views, n_clusters); NaN if a cluster has fewer than two samples with the view, or all of them.
-    """
-    views, k = facts.views, facts.n_clusters
-    auc = np.full((views.n_views, k), np.nan)
-    for v, (n_features, scaler) in enumerate(zip(views.n_features, scalers, strict=True)):
-        present = rows[views.mask[rows, v]]
-        labels, sizes = facts.labels[present], np.bincount(facts.labels[present], minlength=k)
-        defined = np.flatnonzero((sizes >= 2) & (sizes < len(present)))
-        if not len(defined):
-            continue
-        batches = list(gen_batches(len(present), max(1, MAX_DENSE_VALUES // n_features)))
-        sums = np.zeros((k, scaler.n_outputs))
-        for batch in batches:
-            member = labels[batch] == np.arange(k)[:, None]
-            sums += member.astype(np.float64) @ scaled_rows(views, v, present[batch], scaler)
-        centers = sums / np.maximum(sizes, 1)[:, None]
-        distance = np.vstack([cdist(scaled_rows(views, v, present[b], scaler), centers) for b in batches])
-        # Without the sample itself, the center of m samples is m / (m - 1) times as far away.
-        distance[np.arange(len(present)), labels] *= (sizes / np.maximum(sizes - 1, 1))[labels]
-        auc[v, defined] = [roc_auc_score(labels == c, -distance[:, c]) for c in defined]
-    return auc
 
 
 def can_draw() -> bool:

@@ -35,6 +35,7 @@ class Facts:
     stability: Stability | None = None  # result of `protocol_mvc.stability`
     source: str | None = None  # origin of the data, such as a file name
     diverged_stages: tuple[str, ...] = ()  # of training, which continued at a lower learning rate
+    names: tuple[str, ...] = ()  # of the clusters, if the user has given any
 
     n_samples: int = field(init=False)
     n_clusters: int = field(init=False)  # including empty ones
@@ -117,6 +118,7 @@ def collect_facts(
         stability=stability,
         source=None if source is None else str(source),
         diverged_stages=tuple(dict.fromkeys(diverged)),
+        names=model.cluster_names_,
     )
 
 

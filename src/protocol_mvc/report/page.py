@@ -3,6 +3,7 @@
 import base64
 import hashlib
 import os
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from pydantic import BaseModel
 from protocol_mvc.data.hashing import data_hash
 from protocol_mvc.data.scaling import describe_scaling
 from protocol_mvc.estimators.base import MultiViewClusterer
+from protocol_mvc.evaluation.markers import per_view_cluster_auc
 from protocol_mvc.evaluation.metrics import all_scores, calibration, contingency, match_clusters
 from protocol_mvc.evaluation.stability import Stability
 from protocol_mvc.report import charts, text
@@ -95,7 +97,7 @@ def render(model: MultiViewClusterer, facts: Facts, command: str | None) -> str:
     for function in (text.format_percent, text.compact_percent, text.format_ratio, text.shorten):
         environment.filters[function.__name__] = function
     rows, labels_true = charts.map_rows(facts.labels, facts.n_clusters), facts.labels_true
-    view_auc = charts.per_view_cluster_auc(facts, model.scalers_, rows)
+    view_auc = per_view_cluster_auc(facts.views, facts.labels, facts.n_clusters, model.scalers_, rows)
     features = getattr(model, "embedding_", None)  # a loaded model computes them again
     features = model.transform(facts.views[rows]) if features is None else features[rows]
     params = {name: value for name, value in model.get_params().items() if not isinstance(value, BaseModel)}
@@ -106,6 +108,7 @@ def render(model: MultiViewClusterer, facts: Facts, command: str | None) -> str:
         n_colors=N_COLORS,
         n_shapes=N_SHAPES,
         facts=facts,
+        title=partial(text.cluster_title, facts),
         headline=text.headline(facts),
         findings=sorted(text.findings(facts), key=lambda finding: not finding.is_warning),  # warnings first
         high_confidence=(HIGH_CONFIDENCE, float((facts.confidence > HIGH_CONFIDENCE).mean())),
@@ -147,7 +150,7 @@ def rare_cluster_rows(facts: Facts, view_auc: Floats) -> list[Row]:
 
     A row has the fields of `cluster_rows`, an assessment, the AUC of each view and the view of the highest
     AUC, the most frequent second choice of the samples, and the samples of the highest confidence.
-    `view_auc` (n_views, n_clusters) is the result of `charts.per_view_cluster_auc`.
+    `view_auc` (n_views, n_clusters) is the result of `per_view_cluster_auc`.
     """
     rows, found = cluster_rows(facts), facts.nonempty_clusters
     shown = (facts.rare_clusters or found[-max(len(found) // 3, 1) :])[::-1]

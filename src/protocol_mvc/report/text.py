@@ -9,6 +9,7 @@ from protocol_mvc.evaluation.metrics import clustering_accuracy, group_recall
 from protocol_mvc.evaluation.stability import DISSOLVED_JACCARD
 from protocol_mvc.partition.consensus import MIN_CLUSTER_SIZE
 from protocol_mvc.report.facts import HIGH_CONFIDENCE, LOW_CONFIDENCE, LOW_MEAN_CONFIDENCE, Facts
+from protocol_mvc.utils.text import join_words
 
 MAX_PRIOR_DIFFERENCE = 0.1  # between class prior and cluster sizes; above it the report warns
 # Largest / smallest cluster, up to which sizes are called so.
@@ -55,7 +56,8 @@ def _size_findings(facts: Facts) -> Iterator[Finding]:
         text += f" of {facts.n_clusters}: {list_clusters(empty)} {_are(empty)} empty. {FEWER_CLUSTERS}"
         yield Finding("Clusters", text, is_warning=True)
     else:
-        yield Finding("Clusters", f"{text}, numbered by size (0 is the largest).")
+        by_size = bool(np.all(np.diff(facts.cluster_sizes) <= 0))
+        yield Finding("Clusters", text + (", numbered by size (0 is the largest)." if by_size else "."))
     most, least = (count_noun(int(facts.cluster_sizes[c]), "sample") for c in (found[0], found[-1]))
     text = f"The clusters are of {describe_balance(facts.size_ratio)} size"
     if facts.size_ratio > 1:
@@ -197,7 +199,13 @@ def join_items(items: Iterable[object], max_items: int = 5) -> str:
     shown = [str(item) for item in items]
     if len(shown) > max_items + 1:
         shown = [*shown[:max_items], f"{len(shown) - max_items:,} more"]
-    return " and ".join([", ".join(shown[:-1]), shown[-1]] if len(shown) > 1 else shown)
+    return join_words(shown)
+
+
+def cluster_title(facts: Facts, cluster: int) -> str:
+    """Return the number of a cluster, and its name if it has one."""
+    name = facts.names[cluster] if facts.names else str(cluster)
+    return str(cluster) if name == str(cluster) else f"{cluster} {shorten(name, 40)}"
 
 
 def list_clusters(clusters: Sequence[int], notes: Sequence[str] = ()) -> str:

@@ -1,5 +1,12 @@
 """Format untrusted values for messages."""
 
+from collections.abc import Sequence
+
+
+def join_words(words: Sequence[str]) -> str:
+    """Return "a, b and c"."""
+    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
+
 
 def short_repr(value: object, max_length: int = 60) -> str:
     """Return `repr(value)` on one line, cut to `max_length` characters."""
