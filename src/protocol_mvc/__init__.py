@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from protocol_mvc import exceptions
     from protocol_mvc.data.views import Views, as_views
+    from protocol_mvc.estimators.cluster_count import suggest_n_clusters
     from protocol_mvc.estimators.clusterers import (
         ARDMVC,
         CSOT,
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
         SiMVC,
         load_model,
     )
-    from protocol_mvc.evaluation.cluster_count import suggest_n_clusters
     from protocol_mvc.evaluation.comparison import Comparison, compare
     from protocol_mvc.evaluation.continuity import RunComparison, compare_runs
     from protocol_mvc.evaluation.explanation import Explanation, explain
@@ -78,7 +78,7 @@ _MODULES = {
     "explain": "evaluation.explanation",
     "pgd_attack": "evaluation.robustness",
     "stability": "evaluation.stability",
-    "suggest_n_clusters": "evaluation.cluster_count",
+    "suggest_n_clusters": "estimators.cluster_count",
 }
 
 

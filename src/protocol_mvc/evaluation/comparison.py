@@ -14,8 +14,8 @@ from scipy.sparse import csr_matrix, triu
 from sklearn.cluster import HDBSCAN, AgglomerativeClustering, SpectralClustering
 from sklearn.mixture import GaussianMixture
 
-from protocol_mvc.data.scaling import Scaler, fit_scalers, scaled_rows
 from protocol_mvc.data.views import Views, as_views
+from protocol_mvc.estimators.cluster_count import prepare
 from protocol_mvc.partition.consensus import simplified_silhouette
 from protocol_mvc.partition.graphs import (
     Communities,
@@ -24,7 +24,6 @@ from protocol_mvc.partition.graphs import (
     Labels,
     ViewSpace,
     compact,
-    impute,
     join_views,
     kmeans,
     modularity,
@@ -32,7 +31,7 @@ from protocol_mvc.partition.graphs import (
 from protocol_mvc.partition.selection import view_agreement
 from protocol_mvc.utils.text import short_repr
 
-N_COMPONENTS, N_NEIGHBORS = 50, 15
+N_NEIGHBORS = 15
 UMAP_DIM = 10
 MIN_CLUSTER_SIZES = (5, 10, 20, 40, 80, 160)  # of HDBSCAN; the one with about K clusters is taken
 
@@ -131,18 +130,6 @@ def stopwatch() -> Iterator[list[float]]:
     wall, cpu = time.perf_counter(), time.process_time()
     yield times
     times += [time.perf_counter() - wall, time.process_time() - cpu]
-
-
-def prepare(views: Views) -> tuple[Sequence[Scaler], list[Features]]:
-    """Return the scalers and the principal components (n, d_v) of every view; absent rows are imputed."""
-    scalers = fit_scalers(views, "auto", N_COMPONENTS)
-    components: list[Any] = components_of(views, scalers)
-    return scalers, components if views.is_complete else [*impute(components, views.mask)]
-
-
-def components_of(views: Views, scalers: Sequence[Scaler]) -> list[Any]:
-    """Return the principal components (n, d_v) of every view, with zeros in absent rows."""
-    return [scaled_rows(views, v, slice(None), scaler) for v, scaler in enumerate(scalers)]
 
 
 def cluster(method: str, views: Views, components: Sequence[Features], n_clusters: int, seed: int) -> Labels:

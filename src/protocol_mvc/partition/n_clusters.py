@@ -17,7 +17,7 @@ reaches `ENOUGH`. Several divisions into communities are compared, and the media
 """
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -69,6 +69,11 @@ class ClusterCountSuggestion(NamedTuple):
     path: list[Level]  #: from one group on
     tree: list[Split]  #: of all groups, weakest splits first and the first division last
     message: str  #: number, range and doubt in one sentence
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all fields as plain numbers, texts, lists and dicts."""
+        levels, splits = ([item._asdict() for item in items] for items in (self.path, self.tree))
+        return self._asdict() | {"path": levels, "tree": splits}
 
 
 def count_clusters(
