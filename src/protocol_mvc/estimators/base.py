@@ -246,8 +246,8 @@ class MultiViewClusterer(SteeringMixin, TransformerMixin, ClusterMixin, BaseEsti
         n, k = len(views), self.n_clusters
         if n < 2:
             raise ValueError(f"clustering needs at least 2 samples, got n_samples = {n}: pass more rows")
-        is_number = isinstance(k, (int, np.integer)) and not isinstance(k, bool)
-        if not (is_number and 2 <= k <= n) and parse_auto(k) is None:
+        is_number = isinstance(k, (int, np.integer)) and not isinstance(k, bool) and 2 <= k <= n
+        if not is_number and parse_auto(k) is None:
             raise ValueError(
                 "n_clusters must be 'auto', 'auto:LOW-HIGH' or an integer from 2 to the number of samples "
                 f"({n}), got {short_repr(k)}"

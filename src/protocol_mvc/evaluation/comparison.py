@@ -229,22 +229,22 @@ def _leiden(components: Sequence[Features], n_clusters: int, seed: int, n_neighb
     return kind(summed_graph(components, n_neighbors), seed).exactly(n_clusters)
 
 
-def _umap(components: Sequence[Features], seed: int) -> Floats:
-    """Return the samples in the few dimensions of UMAP (n, 10)."""
+def umap_embedding(components: Sequence[Features], seed: int, dim: int = UMAP_DIM) -> Floats:
+    """Return the samples in the few dimensions of UMAP (n, dim)."""
     from umap import UMAP  # an optional dependency
 
     x = join_views(components)
-    n_neighbors, dim = min(N_NEIGHBORS, len(x) - 1), min(UMAP_DIM, max(2, len(x) - 2))
+    n_neighbors, dim = min(N_NEIGHBORS, len(x) - 1), min(dim, max(2, len(x) - 2))
     model = UMAP(n_neighbors=n_neighbors, n_components=dim, min_dist=0.0, random_state=seed)
     return np.asarray(model.fit_transform(x), dtype=np.float64)
 
 
 def _umap_gmm(components: Sequence[Features], n_clusters: int, seed: int) -> Labels:
-    return _mixture(_umap(components, seed), n_clusters, seed, "full")
+    return _mixture(umap_embedding(components, seed), n_clusters, seed, "full")
 
 
 def _umap_hdbscan(components: Sequence[Features], n_clusters: int, seed: int) -> Labels:
-    x = _umap(components, seed)
+    x = umap_embedding(components, seed)
     sizes = [size for size in MIN_CLUSTER_SIZES if size <= len(x)] or [2]
     found = [HDBSCAN(min_cluster_size=size, copy=True).fit_predict(x).astype(np.int64) for size in sizes]
     return min(found, key=lambda labels: abs(int(labels.max()) + 1 - n_clusters))

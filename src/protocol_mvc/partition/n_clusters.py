@@ -161,7 +161,7 @@ def evidence(margin: float, depth: float, separation: float) -> float:
     return max(margin, 0.0) * min(depth / CLEAR_VALLEY, 1.0) * apart
 
 
-def _usual_separation(merging: Merging, views: Sequence[Floats]) -> float:
+def _usual_separation(merging: Merging, views: Sequence[Features]) -> float:
     """Return the median separation of a community from the one with which it is confused most."""
     found = []
     for a, rows in merging.members.items():

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from protocol_mvc.partition.graphs import Floats, Labels
+from protocol_mvc.partition.graphs import Features, Floats, Labels
 
 MAX_PROJECTED = 100  # quantiles of a group of which the dip is computed
 MAX_SEPARATION = 5.0  # larger separations of a view say no more
@@ -44,7 +44,7 @@ def _coordinates(x: Floats, other: Floats) -> Floats:
     return coordinates
 
 
-def mean_separation(views: Sequence[Floats], a: Labels, b: Labels) -> float:
+def mean_separation(views: Sequence[Features], a: Labels, b: Labels) -> float:
     r"""Return the mean over the views of the separation :math:`(m_a - m_b) / \sqrt{(s_a^2 + s_b^2) / 2}`.
 
     Here m and s are mean and standard deviation of the coordinates of `project_apart`. A view counts at most
