@@ -103,17 +103,42 @@ def count_clusters(
     )
 
 
-def split_trees(views: Sequence[Features], seed: int) -> list[list[Split]]:
-    """Return the tree of every division of the samples into communities."""
+class Divisions(NamedTuple):
+    """Divisions of the samples into communities, and what is measured between their groups."""
+
+    groups: list[Labels]  #: community of each sample (n,)
+    white: ViewSpace  #: the views, whitened within the communities of the first division
+    whole: Floats  #: all views side by side (n, d), likewise
+
+
+def divide(views: Sequence[Features], seed: int, n_edges: Sequence[int] = N_EDGES) -> Divisions | None:
+    """Divide the samples into communities of several graphs; None if there are too few samples."""
     n = len(views[0])
     most = min(max(n // COMMUNITY_SIZE, min(n // MIN_COMMUNITY_SIZE, MIN_COMMUNITIES)), N_COMMUNITIES)
     if most < 2:
-        return [[]]
+        return None
     data = ViewSpace(views, int(np.clip(n // SAMPLES_PER_NEIGHBOR, MIN_NEIGHBORS, N_NEIGHBORS)))
-    divisions = [Communities(data.graph("all", k), seed + i).about(most) for i, k in enumerate(N_EDGES)]
-    white = [_whiten(x, divisions[0]) for x in views]
-    space, whole = ViewSpace(white, data.n_neighbors), _whiten(data.joined, divisions[0])
-    return [split_tree(space, whole, groups) for groups in divisions]
+    groups = [Communities(data.graph("all", k), seed + i).about(most) for i, k in enumerate(n_edges)]
+    white = ViewSpace([_whiten(x, groups[0]) for x in views], data.n_neighbors)
+    return Divisions(groups, white, _whiten(data.joined, groups[0]))
+
+
+def split_trees(views: Sequence[Features], seed: int) -> list[list[Split]]:
+    """Return the tree of every division of the samples into communities."""
+    found = divide(views, seed)
+    return [[]] if found is None else [split_tree(found, groups) for groups in found.groups]
+
+
+def cluster_tree(views: Sequence[Features], labels: Labels, seed: int = 0) -> list[Split]:
+    """Return the tree of given clusters, with the evidence of every split.
+
+    Args:
+        views: prepared data (n, d_v) of every view.
+        labels: cluster of each sample (n,), from 0 without gaps; the clusters are the leaves of the tree.
+        seed: seed of the communities that tell which separation means nothing.
+    """
+    found = divide(views, seed, N_EDGES[:1])
+    return [] if found is None or labels.max() == 0 else split_tree(found, labels)
 
 
 def _whiten(x: Features, groups: Labels) -> Floats:
@@ -123,16 +148,17 @@ def _whiten(x: Features, groups: Labels) -> Floats:
     return white
 
 
-def split_tree(white: ViewSpace, whole: Floats, groups: Labels) -> list[Split]:
-    """Merge communities until one group is left, and return the merges as splits, the last merge last.
+def split_tree(divisions: Divisions, groups: Labels) -> list[Split]:
+    """Merge groups until one is left, and return the merges as splits, the last merge last.
 
     Args:
-        white: the views, whitened within communities.
-        whole: all views side by side (n, d), whitened within communities.
-        groups: community of each sample (n,).
+        divisions: communities, and what is measured between groups.
+        groups: group of each sample (n,).
     """
-    merging = Merging(np.sum(white.votes(groups), axis=0), groups)
-    usual = _usual_separation(merging, white.views)
+    white, whole = divisions.white, divisions.whole
+    merging, first = _merging(white, groups), divisions.groups[0]
+    own = any(groups is division for division in divisions.groups)
+    usual = _usual_separation(merging if own else _merging(white, first), white.views)
 
     def judge(a: int, b: int) -> tuple[float, ...]:
         rows = merging.members[a], merging.members[b]
@@ -159,6 +185,11 @@ def evidence(margin: float, depth: float, separation: float) -> float:
     """Return the evidence that two groups differ, from 0 to 1: the equation of the module."""
     apart = float(np.clip(0.5 + separation / SEPARATION_RANGE, 0, 1))
     return max(margin, 0.0) * min(depth / CLEAR_VALLEY, 1.0) * apart
+
+
+def _merging(white: ViewSpace, groups: Labels) -> Merging:
+    """Return the state of a merging before the first merge."""
+    return Merging(np.sum(white.votes(groups), axis=0), groups)
 
 
 def _usual_separation(merging: Merging, views: Sequence[Features]) -> float:

@@ -14,7 +14,7 @@ MAX_PROJECTED = 100  # quantiles of a group of which the dip is computed
 MAX_SEPARATION = 5.0  # larger separations of a view say no more
 
 
-def project_apart(x: Floats, a: Labels, b: Labels) -> tuple[Floats, Floats]:
+def project_apart(x: Features, a: Labels, b: Labels) -> tuple[Floats, Floats]:
     r"""Project two groups on the difference of their means, leaving out the projected sample.
 
     With the means :math:`\mu` without sample i, its coordinate is
@@ -32,7 +32,7 @@ def project_apart(x: Floats, a: Labels, b: Labels) -> tuple[Floats, Floats]:
     return _coordinates(xa, xb.mean(axis=0)), -_coordinates(xb, xa.mean(axis=0))
 
 
-def _coordinates(x: Floats, other: Floats) -> Floats:
+def _coordinates(x: Features, other: Floats) -> Floats:
     """Return the coordinates of the members of a group on the line to the mean of the other group."""
     n = len(x)
     if n < 2:

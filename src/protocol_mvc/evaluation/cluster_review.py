@@ -1,0 +1,75 @@
+"""What the data say about given clusters: which are parts of one group, and which are several groups."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from protocol_mvc.data.views import Views
+from protocol_mvc.estimators.cluster_count import Bounds, prepare, subsample
+from protocol_mvc.partition.graphs import Features, Labels
+from protocol_mvc.partition.n_clusters import (
+    WEAK,
+    ClusterCountSuggestion,
+    Split,
+    cluster_tree,
+    count_clusters,
+    running_evidence,
+)
+
+MIN_DIVISIBLE = 40  # samples of a cluster in which groups are looked for
+
+
+class ClusterReview(NamedTuple):
+    """Evidence for and against the clusters of a model."""
+
+    suggestion: ClusterCountSuggestion  #: of the data, whatever the clusters are
+    tree: list[Split]  #: of the clusters, which are the leaves; weakest splits first
+    clusters: list[int]  #: number of the cluster that is leaf 0, 1, ... of the tree
+    parts: list[list[int]]  #: clusters that are hardly distinct: each list looks like one group
+    divisible: dict[int, int]  #: clusters that look like several groups, and how many
+
+    def evidence(self) -> list[float]:
+        """Return the evidence of every split of the tree; no split has less than a split of its parts."""
+        found: list[float] = running_evidence(self.tree).tolist()
+        return found
+
+
+def review_clusters(views: Views, labels: Labels, seed: int = 0) -> ClusterReview:
+    """Compare clusters with the groups that the data show.
+
+    Args:
+        views: the data; of more than 10,000 samples a random part is used.
+        labels: cluster of each sample (n,).
+        seed: seed of the search for groups.
+    """
+    rows = subsample(len(views), seed)
+    _, components = prepare(views if len(rows) == len(views) else views[rows])
+    suggestion = count_clusters(components, max_clusters=min(Bounds().high, len(rows)), seed=seed % 2**32)
+    clusters, leaves = np.unique(labels[rows], return_inverse=True)
+    tree = cluster_tree(components, leaves.astype(np.int64), seed % 2**32)
+    names = clusters.tolist()
+    parts = [[names[leaf] for leaf in group] for group in weak_groups(tree, len(names))]
+    divisible = {names[c]: n for c, n in _groups_within(components, leaves, seed).items()}
+    return ClusterReview(suggestion, tree, names, parts, divisible)
+
+
+def weak_groups(tree: Sequence[Split], n_leaves: int) -> list[list[int]]:
+    """Return the sets of leaves that only splits of weak evidence divide, without single leaves."""
+    members = {leaf: [leaf] for leaf in range(n_leaves)}
+    for i, (split, evidence) in enumerate(zip(tree, running_evidence(tree), strict=True)):
+        if evidence >= WEAK:
+            break
+        members[n_leaves + i] = sorted(members.pop(split.left) + members.pop(split.right))
+    return sorted(group for group in members.values() if len(group) > 1)
+
+
+def _groups_within(components: Sequence[Features], leaves: Labels, seed: int) -> dict[int, int]:
+    """Return the number of groups in every leaf that has more than one; the fewest that the data allow."""
+    found = {}
+    for leaf, size in enumerate(np.bincount(leaves)):
+        if size >= MIN_DIVISIBLE:
+            inside = count_clusters([x[leaves == leaf] for x in components], seed=seed % 2**32)
+            if inside.low > 1:
+                found[leaf] = inside.low
+    return found
