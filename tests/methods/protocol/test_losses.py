@@ -43,7 +43,11 @@ def example(present: Tensor | None = None, seed: int = 0) -> tuple[Batch, ViewOu
     unit = functional.normalize
     batch = Batch(each(5), torch.arange(N), present)
     codes = ViewOutputs(each(6), [unit(h) for h in each(3)], each(K))
-    return batch, codes, ConsensusOutputs(draw(N, N).softmax(1), each(6), unit(draw(N, 3)), draw(N, K))
+    return (
+        batch,
+        codes,
+        ConsensusOutputs(draw(N, N).softmax(1), each(6), unit(draw(N, 3)), draw(N, K), draw(N, 6)),
+    )
 
 
 def labels(seed: int = 0) -> PotLabels:
@@ -64,7 +68,9 @@ def spoiled(views: list[Tensor], present: Tensor) -> list[Tensor]:
 
 def test_the_mean_and_the_mixed_prediction_by_hand():
     codes = ViewOutputs([], [], [torch.tensor([[0.5, 0.5]]).log(), torch.tensor([[0.1, 0.9]]).log()])
-    fused = ConsensusOutputs(torch.ones(1, 1), [], torch.ones(1, 1), torch.tensor([[0.8, 0.2]]).log())
+    fused = ConsensusOutputs(
+        torch.ones(1, 1), [], torch.ones(1, 1), torch.tensor([[0.8, 0.2]]).log(), torch.ones(1, 1)
+    )
     both = Batch([], torch.zeros(1, dtype=torch.int64), None)
     first = both._replace(present=torch.tensor([[True, False]]))
     torch.testing.assert_close(log_mean(codes.logits, both.present).exp(), torch.tensor([[0.3, 0.7]]))

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from protocol_mvc.data.batches import Batch, Source
 from protocol_mvc.methods.base import DeepMethod, Inferred, concat_views, infer_all, log_mean, reconstruction
-from protocol_mvc.methods.protocol.config import AttentionStructure, BatchTransport, ProtocolConfig
+from protocol_mvc.methods.protocol.config import AttentionStructure, ProtocolConfig
 from protocol_mvc.methods.protocol.losses import (
     Outputs,
     contrastive_losses,
@@ -21,8 +21,7 @@ from protocol_mvc.methods.protocol.losses import (
     pseudo_label_loss,
 )
 from protocol_mvc.methods.protocol.pseudo_labels import (
-    BatchPseudoLabels,
-    InitializedPseudoLabels,
+    PSEUDO_LABELS,
     PseudoLabels,
     calibrated_temperature,
     complete_views,
@@ -169,8 +168,7 @@ class Protocol(DeepMethod):
     @property
     def pseudo_labels(self) -> PseudoLabels:
         """The source of the pseudo-labels that the config asks for."""
-        batch = isinstance(self.config.pseudo_labels, BatchTransport)
-        return BatchPseudoLabels(self) if batch else InitializedPseudoLabels(self)
+        return PSEUDO_LABELS[self.config.pseudo_labels.kind](self)
 
     def find_neighbors_in_data(self, source: Source, generator: torch.Generator) -> Tensor:
         """Return the nearest neighbours (n, m) of all samples in the prepared data."""

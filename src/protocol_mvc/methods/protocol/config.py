@@ -1,4 +1,4 @@
-"""Config of PROTOCOL in nested groups, and its two compositions `DEFAULT` and `PAPER`.
+"""Config of PROTOCOL in nested groups, and its compositions `DEFAULT`, `PAPER` and `RELEASED`.
 
 The compositions differ at four seams: the structure that guides the contrast (neighbours or attention), the
 schedule, the pseudo-labels with their loss, and the read-out of the final labels.
@@ -16,6 +16,7 @@ from protocol_mvc.utils.config import (
     NonNegativeInt,
     PositiveFloat,
     PositiveInt,
+    update_config,
 )
 
 Mass = Annotated[float, Field(gt=0, le=1)]
@@ -50,6 +51,10 @@ class AttentionStructure(Config):
     dropout: Annotated[float, Field(ge=0, lt=1)] = 0.1  #: of the attention block
     #: input of the classifier: the projections H^v or, as in the paper, the latent codes Z^v
     classifier_input: Literal["projection", "latent"] = "latent"
+    #: one cosine classifier (paper), or two linear layers, of Z^v and of U, as in the released code
+    heads: Literal["cosine", "linear"] = "cosine"
+    #: of the matrix products of the training; weights, losses and inference are in float32
+    precision: Literal["float32", "bfloat16"] = "float32"
 
 
 class Schedule(Config):
@@ -78,9 +83,18 @@ class PotOptions(Config):
 
 
 class BatchTransport(PotOptions):
-    """Pseudo-labels of the paper: one transport per batch with a uniform class prior."""
+    """Pseudo-labels by one transport per batch with a uniform class prior, as in the released code."""
 
     kind: Literal["batch"] = "batch"
+
+
+class DatasetTransport(PotOptions):
+    """Pseudo-labels by one transport of all samples per epoch, with a uniform class prior."""
+
+    kind: Literal["dataset"] = "dataset"
+    #: K-means groups of the consensus for each cluster, which average linkage joins to the clusters whose means
+    #: are the first prototypes; None keeps the prototypes of stage 2
+    over_clustering: Annotated[float, Field(ge=1)] | None = 5.0
 
 
 class InitializedTransport(PotOptions):
@@ -102,6 +116,8 @@ class Losses(Config):
 
     temperature_feature: PositiveFloat = 0.5  #: tau_f of Eqs. 19-20
     temperature_class: PositiveFloat = 1.0  #: tau_l of Eqs. 21 and 28
+    #: factor of the logits in the class contrast of stage 2 (Eq. 28); below 1 the predictions are softer
+    alignment_sharpness: PositiveFloat = 1.0
     structure_weight: NonNegativeFloat = 0.0  #: of MSE(Z^v, S^v), which the released code adds
     pseudo_label_weight: NonNegativeFloat = 1.0  #: of the cross-entropy of Eq. 11
     #: which prediction learns the pseudo-labels: the mixture P_hat (paper), or P and every P^v
@@ -123,9 +139,9 @@ class ProtocolConfig(Config):
         NeighborStructure()
     )
     schedule: Schedule = Schedule()
-    pseudo_labels: Annotated[BatchTransport | InitializedTransport, Field(discriminator="kind")] = (
-        InitializedTransport()
-    )
+    pseudo_labels: Annotated[
+        BatchTransport | DatasetTransport | InitializedTransport, Field(discriminator="kind")
+    ] = InitializedTransport()
     losses: Losses = Losses()
     readout: Literal["classifier", "kmeans"] = (
         "classifier"  #: source of the final labels; paper: K-means on H
@@ -137,29 +153,52 @@ class ProtocolConfig(Config):
         attention = self.structure if isinstance(self.structure, AttentionStructure) else None
         initialized = self.pseudo_labels.kind == "initialized"
         if initialized and attention and attention.classifier_input == "latent":
-            raise ValueError("classifier_input='latent' needs pseudo_labels=BatchTransport()")
+            raise ValueError(
+                "classifier_input='latent' needs pseudo_labels=DatasetTransport() or BatchTransport()"
+            )
+        if attention and attention.heads == "linear" and self.pseudo_labels.kind != "batch":
+            raise ValueError("heads='linear' has no prototypes: use pseudo_labels=BatchTransport()")
         if self.schedule.n_epochs_reconstruct and not attention:
             raise ValueError("n_epochs_reconstruct needs structure=AttentionStructure()")
         return self
 
 
 DEFAULT = ProtocolConfig()
+#: Algorithm 1 as the text has it; where it is silent, what makes stage 3 improve on stage 2
 PAPER = ProtocolConfig(
     n_components=None,
     network=Network(hidden_dims=(500, 500, 2000), projection_dim=128),
-    structure=AttentionStructure(),
+    structure=AttentionStructure(precision="bfloat16"),
     schedule=Schedule(
         n_epochs_reconstruct=200,
-        n_epochs_align=100,
-        n_epochs_rebalance=100,
+        n_epochs_align=50,
+        n_epochs_rebalance=50,
         min_steps_per_epoch=1,
         max_steps_per_epoch=None,
         max_samples=None,
         lr_align=1e-3,
         lr_rebalance=1e-3,
     ),
-    pseudo_labels=BatchTransport(prior_strength=0.1),
-    losses=Losses(pseudo_label_loss="mixture", class_loss_weight=1.0),
+    pseudo_labels=DatasetTransport(prior_strength=0.1),
+    losses=Losses(pseudo_label_loss="mixture", class_loss_weight=1.0, alignment_sharpness=0.1),
     readout="kmeans",
 )
-PRESETS = {"default": DEFAULT, "paper": PAPER}
+#: what the released code does where it differs from the text
+RELEASED = update_config(
+    PAPER,
+    {
+        "structure__heads": "linear",
+        "structure__precision": "float32",
+        "schedule__n_epochs_align": 100,
+        "schedule__n_epochs_rebalance": 100,
+        "schedule__lr_reconstruct": 3e-4,
+        "schedule__lr_align": 3e-4,
+        "schedule__lr_rebalance": 3e-4,
+        "pseudo_labels": BatchTransport(),
+        "pseudo_labels__double_softmax": True,
+        "losses__pseudo_label_weight": 0.0,
+        "losses__structure_weight": 1.0,
+        "losses__alignment_sharpness": 1.0,
+    },
+)
+PRESETS = {"default": DEFAULT, "paper": PAPER, "released": RELEASED}

@@ -105,11 +105,11 @@ def _class_loss(
     c: LossConfig, rows: Tensor | slice, logits: Tensor, consensus_logits: Tensor, t: PotLabels | None
 ) -> Tensor:
     """L_sem of Eq. 28, or of Eqs. 21-24 with pseudo-labels."""
-    p = logits.softmax(1)
     if t is None:
-        return class_contrast(p, consensus_logits.softmax(1), temperature=c.temperature_class)
+        p, q = ((c.alignment_sharpness * x).softmax(1) for x in (logits, consensus_logits))
+        return class_contrast(p, q, temperature=c.temperature_class)
     return c.class_loss_weight * class_sensitive_contrast(
-        p,
+        logits.softmax(1),
         t.hard[rows],
         t.soft[rows],
         t.log_frequency,
