@@ -179,14 +179,16 @@ def expected_losses(stage: str, w: dict[str, Tensor], x: list[Tensor]) -> dict[s
     if stage == "reconstruct":
         return terms
     weight = V * w["consensus.view_logits"].detach().softmax(0)
-    t, shift = None, None
+    t, shift, g = None, None, e.g
     if stage == "rebalance":
         t = expected_labels(mixed(e).detach().numpy(), FIRST_MASS)
         shift = t.log_frequency[t.hard]
+        q = t.soft / t.soft.sum(1, keepdim=True)
+        g = (q[:, None] * q[None]).sum(2)  # probability of the same label
         terms["label"] = -(t.soft * mixed(e).log()).sum() / N
     terms["feature"], terms["class"] = torch.zeros(2, dtype=torch.float64)
     for v in range(V):
-        contrast = nt_xent(e.h[v], e.u, TAU_F, 1 - e.g**2, shift)
+        contrast = nt_xent(e.h[v], e.u, TAU_F, 1 - g**2, shift)
         columns, other = (unit(softer(p).T) for p in (e.p_views[v], e.p))
         classes = nt_xent(columns, other, TAU_L) if t is None else supervised_contrast(e.p_views[v], t)
         terms["feature"] = terms["feature"] + weight[v] * contrast

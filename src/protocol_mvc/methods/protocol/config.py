@@ -92,9 +92,9 @@ class DatasetTransport(PotOptions):
     """Pseudo-labels by one transport of all samples per epoch, with a uniform class prior."""
 
     kind: Literal["dataset"] = "dataset"
-    #: K-means groups of the consensus for each cluster, which average linkage joins to the clusters whose means
-    #: are the first prototypes; None keeps the prototypes of stage 2
-    over_clustering: Annotated[float, Field(ge=1)] | None = 5.0
+    #: K-means groups of the consensus for each cluster, which average linkage joins; the means of the joined
+    #: groups are the first prototypes. None keeps the prototypes of stage 2
+    over_clustering: Annotated[float, Field(ge=1)] | None = 3.0
 
 
 class InitializedTransport(PotOptions):
@@ -124,6 +124,9 @@ class Losses(Config):
     pseudo_label_loss: Literal["per_head", "mixture"] = "per_head"
     pseudo_label_logit_adjustment: float = 0.0  #: times log class frequency, added to the logits of Eq. 11
     rebalanced: bool = True  #: Eqs. 20-24; False keeps the contrastive losses of stage 2
+    #: in stage 3, the G that guides the feature contrast: the attention weights, or the probability that two
+    #: samples have the same pseudo-label
+    guidance: Literal["attention", "labels"] = "attention"
     logit_adjustment: float = 1.0  #: times log class frequency, added to positive logits; paper: -1
     class_loss_weight: NonNegativeFloat = 0.1  #: of the class-level loss, Eqs. 21-24
     positive_sample_weight: Fraction = 0.8  #: w_v of Eq. 22
@@ -180,7 +183,9 @@ PAPER = ProtocolConfig(
         lr_rebalance=1e-3,
     ),
     pseudo_labels=DatasetTransport(prior_strength=0.1),
-    losses=Losses(pseudo_label_loss="mixture", class_loss_weight=1.0, alignment_sharpness=0.1),
+    losses=Losses(
+        pseudo_label_loss="mixture", class_loss_weight=1.0, alignment_sharpness=0.1, guidance="labels"
+    ),
     readout="kmeans",
 )
 #: what the released code does where it differs from the text
@@ -199,6 +204,7 @@ RELEASED = update_config(
         "losses__pseudo_label_weight": 0.0,
         "losses__structure_weight": 1.0,
         "losses__alignment_sharpness": 1.0,
+        "losses__guidance": "attention",
     },
 )
 PRESETS = {"default": DEFAULT, "paper": PAPER, "released": RELEASED}

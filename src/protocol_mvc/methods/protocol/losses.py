@@ -96,9 +96,21 @@ def _neighbor_loss(c: LossConfig, out: Outputs, neighbors: Outputs, t: PotLabels
 
 def _feature_loss(c: LossConfig, x: ViewConsensusPair, t: PotLabels | None) -> Tensor:
     """L_fea of Eq. 19, or of Eq. 20 with pseudo-labels; the released code adds MSE(Z^v, S^v)."""
-    shift = None if t is None else c.logit_adjustment * t.log_frequency[t.hard[x.rows]]
-    contrast = feature_contrast(x.h, x.u, x.g, temperature=c.temperature_feature, logit_adjustment=shift)
+    shift, g = None, x.g
+    if t is not None:
+        shift = c.logit_adjustment * t.log_frequency[t.hard[x.rows]]
+        g = same_label_probability(t.soft[x.rows]) if c.guidance == "labels" else g
+    contrast = feature_contrast(x.h, x.u, g, temperature=c.temperature_feature, logit_adjustment=shift)
     return contrast + c.structure_weight * functional.mse_loss(x.s, x.z) if c.structure_weight else contrast
+
+
+def same_label_probability(soft_labels: Tensor) -> Tensor:
+    r"""Return the probability that two samples have the same label, :math:`q_i \cdot q_j` (n, n).
+
+    The rows of q are those of the soft labels T (n, k), scaled to sum to one.
+    """
+    q = soft_labels / soft_labels.sum(1, keepdim=True).clamp_min(torch.finfo(soft_labels.dtype).tiny)
+    return q @ q.T
 
 
 def _class_loss(

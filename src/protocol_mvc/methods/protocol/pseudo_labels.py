@@ -1,7 +1,7 @@
 """The pseudo-labels T of stage 3: partial optimal transport of the predictions (Eqs. 12-18).
 
-`BatchPseudoLabels` transports every batch, `DatasetPseudoLabels` all samples once per epoch; their class prior
-is uniform. `InitializedPseudoLabels` starts from a partition of all samples, which also gives the prior.
+`BatchPseudoLabels` transports every batch, `DatasetPseudoLabels` all samples once per epoch, with a uniform
+class prior. `InitializedPseudoLabels` starts from a partition of all samples, which also gives the prior.
 """
 
 from __future__ import annotations
