@@ -328,3 +328,28 @@ def test_what_absent_views_of_samples_or_neighbours_hold_changes_no_loss():
 
 def test_terms_are_summed():
     assert float(sum_of(torch.tensor(float(x)) for x in range(4))) == 6
+
+
+def test_probability_of_the_same_label_ignores_the_mass_of_a_row():
+    t = torch.tensor([[0.5, 0.5], [0.1, 0.0], [0.0, 0.2], [0.0, 0.0]])
+    expected = torch.tensor([[0.5, 0.5, 0.5, 0], [0.5, 1, 0, 0], [0.5, 0, 1, 0], [0, 0, 0, 0]])
+    torch.testing.assert_close(losses.same_label_probability(t), expected)
+
+
+def test_labels_can_guide_the_feature_contrast_of_stage_3():
+    batch, codes, fused = example()
+    c, t = LOSSES.model_copy(update={"guidance": "labels"}), labels()
+    out = Outputs(batch, codes, fused)
+    given = out._replace(fused=fused._replace(g=losses.same_label_probability(t.soft)))
+    found, expected = (losses.contrastive_losses(x, EQUAL, y, t) for x, y in ((c, out), (LOSSES, given)))
+    assert found == expected
+    assert losses.contrastive_losses(c, EQUAL, out) == losses.contrastive_losses(LOSSES, EQUAL, out)
+
+
+def test_softer_predictions_are_aligned_in_stage_2():
+    batch, codes, fused = example()
+    c = LOSSES.model_copy(update={"alignment_sharpness": 0.5})
+    soft = codes._replace(logits=[0.5 * x for x in codes.logits])
+    scaled = Outputs(batch, soft, fused._replace(logits=0.5 * fused.logits))
+    found = losses.contrastive_losses(c, EQUAL, Outputs(batch, codes, fused))["class"]
+    torch.testing.assert_close(found, losses.contrastive_losses(LOSSES, EQUAL, scaled)["class"])
