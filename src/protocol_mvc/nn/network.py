@@ -131,8 +131,8 @@ class MultiViewNetwork(MultiViewAutoencoder):
         dropout: float,
         logit_scale: float,
         classifier_input: Literal["projection", "latent"],
-        heads: Literal["cosine", "linear"],
-        precision: Literal["float32", "bfloat16"],
+        heads: Literal["cosine", "linear"] = "cosine",
+        precision: Literal["float32", "bfloat16"] = "float32",
     ) -> None:
         super().__init__(dims, hidden_dims, latent_dim)
         self.mixed_precision = precision == "bfloat16"

@@ -16,6 +16,7 @@ from protocol_mvc import as_views
 from protocol_mvc.data.batches import Batch, Source
 from protocol_mvc.data.scaling import fit_scalers
 from protocol_mvc.methods.protocol.algorithm import Protocol
+from protocol_mvc.methods.protocol.config import PAPER
 from protocol_mvc.nn.seeded import build
 from protocol_mvc.training.loop import train
 from protocol_mvc.training.stage import Stage
@@ -26,7 +27,7 @@ N, V, K = 24, 2, 3
 TAU_F, TAU_L, EPSILON, ALPHA, SCALE = 0.5, 1.0, 0.1, 0.5, 10.0
 CONFIG = update_config(TINY_PAPER, {"structure__dropout": 0.0, "structure__precision": "float32"})
 BETA = CONFIG.pseudo_labels.prior_strength
-SHARPNESS = CONFIG.losses.alignment_sharpness
+SHARPNESS = PAPER.structure.alignment_sharpness  # type: ignore[union-attr]
 STAGES = ["reconstruct", "align", "rebalance"]
 FIRST_MASS = 0.1 + 0.9 * np.exp(-5)  # Eq. 16 at the start of stage 3
 

@@ -1,6 +1,7 @@
 """Predictions of several views are mixed as probabilities, and no loss sees a view that is not there."""
 
 import math
+from functools import partial
 
 import pytest
 import torch
@@ -20,7 +21,7 @@ from protocol_mvc.losses.contrastive import (
 )
 from protocol_mvc.methods.base import log_mean, reconstruction, sum_of
 from protocol_mvc.methods.protocol import losses
-from protocol_mvc.methods.protocol.config import DEFAULT
+from protocol_mvc.methods.protocol.config import DEFAULT, AttentionStructure
 from protocol_mvc.methods.protocol.losses import Outputs
 from protocol_mvc.nn.network import ConsensusOutputs, ViewOutputs
 from protocol_mvc.transport import PotLabels
@@ -338,18 +339,17 @@ def test_probability_of_the_same_label_ignores_the_mass_of_a_row():
 
 def test_labels_can_guide_the_feature_contrast_of_stage_3():
     batch, codes, fused = example()
-    c, t = LOSSES.model_copy(update={"guidance": "labels"}), labels()
-    out = Outputs(batch, codes, fused)
+    out, t, guided = Outputs(batch, codes, fused), labels(), AttentionStructure(guidance="labels")
     given = out._replace(fused=fused._replace(g=losses.same_label_probability(t.soft)))
-    found, expected = (losses.contrastive_losses(x, EQUAL, y, t) for x, y in ((c, out), (LOSSES, given)))
-    assert found == expected
-    assert losses.contrastive_losses(c, EQUAL, out) == losses.contrastive_losses(LOSSES, EQUAL, out)
+    loss = partial(losses.contrastive_losses, LOSSES, EQUAL)
+    assert loss(out, t, guided) == loss(given, t)
+    assert loss(out, None, guided) == loss(out)
 
 
 def test_softer_predictions_are_aligned_in_stage_2():
     batch, codes, fused = example()
-    c = LOSSES.model_copy(update={"alignment_sharpness": 0.5})
+    half = AttentionStructure(alignment_sharpness=0.5)
     soft = codes._replace(logits=[0.5 * x for x in codes.logits])
     scaled = Outputs(batch, soft, fused._replace(logits=0.5 * fused.logits))
-    found = losses.contrastive_losses(c, EQUAL, Outputs(batch, codes, fused))["class"]
+    found = losses.contrastive_losses(LOSSES, EQUAL, Outputs(batch, codes, fused), None, half)["class"]
     torch.testing.assert_close(found, losses.contrastive_losses(LOSSES, EQUAL, scaled)["class"])

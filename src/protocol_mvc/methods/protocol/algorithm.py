@@ -31,6 +31,7 @@ from protocol_mvc.nn.layers import cluster_means, log_assignment
 from protocol_mvc.nn.network import MeanConsensusNetwork, MultiViewNetwork, ViewOutputs
 from protocol_mvc.partition.graphs import ViewSpace, kmeans
 from protocol_mvc.training.stage import Losses, Optimizer, Sampling, Stage
+from protocol_mvc.transport import PotLabels
 from protocol_mvc.utils.distributed import broadcast
 from protocol_mvc.utils.random import draw_seed
 
@@ -87,7 +88,7 @@ class Protocol(DeepMethod):
             raise ValueError(f"max_samples must be at least n_clusters ({n_clusters}), got {max_samples}")
         self.network: MultiViewNetwork | MeanConsensusNetwork
         if isinstance(config.structure, AttentionStructure):
-            structure = config.structure.model_dump(exclude={"kind"})
+            structure = config.structure.model_dump(exclude={"kind", "alignment_sharpness", "guidance"})
             self.network = MultiViewNetwork(dims, n_clusters, **dict(c), **structure)
         else:
             self.network = MeanConsensusNetwork(dims, n_clusters, **dict(c))
@@ -134,7 +135,7 @@ class Protocol(DeepMethod):
     def align(self, batch: Batch, progress: float, context: Context | None) -> Losses:
         """Stage 2, multi-view alignment: sum_v w_v (L_fea(H^v, U) + L_sem(P^v, P)) + L_rec (Eq. 27)."""
         out, x_hat = self(batch, context)
-        contrast = contrastive_losses(self.config.losses, self.view_weights(), out)
+        contrast = self.contrast(out)
         return contrast | (reconstruction(batch, x_hat) if x_hat else {})
 
     def rebalance(self, batch: Batch, progress: float, context: Context) -> Losses:
@@ -143,9 +144,15 @@ class Protocol(DeepMethod):
         out, x_hat = self(batch, context)
         t = self.pseudo_labels.labels(out, context.labels)
         loss = pseudo_label_loss(c, self.config.pseudo_labels.consensus_weight, out, t)
-        contrast = contrastive_losses(c, self.view_weights(), out, t if c.rebalanced else None)
+        contrast = self.contrast(out, t if c.rebalanced else None)
         terms = {"label": c.pseudo_label_weight * loss} | contrast
         return terms | (reconstruction(batch, x_hat) if x_hat else {})
+
+    def contrast(self, out: Outputs, t: PotLabels | None = None) -> Losses:
+        """Return the contrastive losses, with pseudo-labels those of stage 3."""
+        structure = self.config.structure
+        attention = structure if isinstance(structure, AttentionStructure) else AttentionStructure()
+        return contrastive_losses(self.config.losses, self.view_weights(), out, t, attention)
 
     def forward(self, batch: Batch, context: Context | None = None) -> tuple[Outputs, list[Tensor]]:
         """Return the outputs for the batch of all processes and its neighbours, and the reconstructions."""

@@ -51,6 +51,11 @@ class AttentionStructure(Config):
     dropout: Annotated[float, Field(ge=0, lt=1)] = 0.1  #: of the attention block
     #: input of the classifier: the projections H^v or, as in the paper, the latent codes Z^v
     classifier_input: Literal["projection", "latent"] = "latent"
+    #: factor of the logits in the class contrast of stage 2 (Eq. 28); below 1 the predictions are softer
+    alignment_sharpness: PositiveFloat = 1.0
+    #: in stage 3, the G that guides the feature contrast: the attention weights, or the probability that two
+    #: samples have the same pseudo-label
+    guidance: Literal["attention", "labels"] = "attention"
     #: one cosine classifier (paper), or two linear layers, of Z^v and of U, as in the released code
     heads: Literal["cosine", "linear"] = "cosine"
     #: of the matrix products of the training; weights, losses and inference are in float32
@@ -116,17 +121,12 @@ class Losses(Config):
 
     temperature_feature: PositiveFloat = 0.5  #: tau_f of Eqs. 19-20
     temperature_class: PositiveFloat = 1.0  #: tau_l of Eqs. 21 and 28
-    #: factor of the logits in the class contrast of stage 2 (Eq. 28); below 1 the predictions are softer
-    alignment_sharpness: PositiveFloat = 1.0
     structure_weight: NonNegativeFloat = 0.0  #: of MSE(Z^v, S^v), which the released code adds
     pseudo_label_weight: NonNegativeFloat = 1.0  #: of the cross-entropy of Eq. 11
     #: which prediction learns the pseudo-labels: the mixture P_hat (paper), or P and every P^v
     pseudo_label_loss: Literal["per_head", "mixture"] = "per_head"
     pseudo_label_logit_adjustment: float = 0.0  #: times log class frequency, added to the logits of Eq. 11
     rebalanced: bool = True  #: Eqs. 20-24; False keeps the contrastive losses of stage 2
-    #: in stage 3, the G that guides the feature contrast: the attention weights, or the probability that two
-    #: samples have the same pseudo-label
-    guidance: Literal["attention", "labels"] = "attention"
     logit_adjustment: float = 1.0  #: times log class frequency, added to positive logits; paper: -1
     class_loss_weight: NonNegativeFloat = 0.1  #: of the class-level loss, Eqs. 21-24
     positive_sample_weight: Fraction = 0.8  #: w_v of Eq. 22
@@ -171,7 +171,7 @@ DEFAULT = ProtocolConfig()
 PAPER = ProtocolConfig(
     n_components=None,
     network=Network(hidden_dims=(500, 500, 2000), projection_dim=128),
-    structure=AttentionStructure(precision="bfloat16"),
+    structure=AttentionStructure(alignment_sharpness=0.1, guidance="labels", precision="bfloat16"),
     schedule=Schedule(
         n_epochs_reconstruct=200,
         n_epochs_align=50,
@@ -183,15 +183,15 @@ PAPER = ProtocolConfig(
         lr_rebalance=1e-3,
     ),
     pseudo_labels=DatasetTransport(prior_strength=0.1),
-    losses=Losses(
-        pseudo_label_loss="mixture", class_loss_weight=1.0, alignment_sharpness=0.1, guidance="labels"
-    ),
+    losses=Losses(pseudo_label_loss="mixture", class_loss_weight=1.0),
     readout="kmeans",
 )
 #: what the released code does where it differs from the text
 RELEASED = update_config(
     PAPER,
     {
+        "structure__alignment_sharpness": 1.0,
+        "structure__guidance": "attention",
         "structure__heads": "linear",
         "structure__precision": "float32",
         "schedule__n_epochs_align": 100,
@@ -203,8 +203,6 @@ RELEASED = update_config(
         "pseudo_labels__double_softmax": True,
         "losses__pseudo_label_weight": 0.0,
         "losses__structure_weight": 1.0,
-        "losses__alignment_sharpness": 1.0,
-        "losses__guidance": "attention",
     },
 )
 PRESETS = {"default": DEFAULT, "paper": PAPER, "released": RELEASED}
