@@ -142,11 +142,10 @@ class MultiViewNetwork(MultiViewAutoencoder):
         self.consensus = Consensus(len(dims), latent_dim)
         self.classify_latent = classifier_input == "latent"
         width = latent_dim if self.classify_latent else projection_dim
-        self.classifier: CosineClassifier | nn.Linear = CosineClassifier(width, n_clusters, logit_scale)
-        self.consensus_head: nn.Linear | None = None
-        if heads == "linear":
-            self.classifier = nn.Linear(width, n_clusters)
-            self.consensus_head = nn.Linear(projection_dim, n_clusters)
+        self.classifier = CosineClassifier(width, n_clusters, logit_scale)  # not used with linear heads
+        linear = heads == "linear"
+        self.view_head = nn.Linear(latent_dim, n_clusters) if linear else None
+        self.consensus_head = nn.Linear(projection_dim, n_clusters) if linear else None
 
     def autocast(self) -> torch.autocast:
         """Return the context in which matrix products of the training have the chosen precision."""
@@ -169,7 +168,8 @@ class MultiViewNetwork(MultiViewAutoencoder):
         """Return projections H^v and cosine logits (Eq. 9) of each view."""
         x = torch.cat(z)
         h = functional.normalize(self.project(x))
-        logits = self.classifier(x if self.classify_latent else h)
+        features = x if self.classify_latent else h
+        logits = self.classifier(features) if self.view_head is None else self.view_head(x)
         return ViewOutputs(z, list(h.chunk(len(z))), list(logits.chunk(len(z))))
 
     def view_features(self, codes: ViewOutputs) -> list[Tensor]:

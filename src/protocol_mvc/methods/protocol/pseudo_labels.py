@@ -54,6 +54,10 @@ class PseudoLabels:
         """Return the pseudo-labels of a batch."""
         raise NotImplementedError
 
+    def mass(self, progress: float) -> float:
+        """Return the mass lambda of the transports of an epoch (Eq. 16)."""
+        return mass_schedule(progress, self.options.min_mass, self.options.max_mass)
+
     def transport_labels(self, log_p: Tensor, mass: float) -> PotLabels:
         """Return the labels of a transport of log P_hat (n, K) (Eqs. 13-15)."""
         if not log_p.isfinite().all():
@@ -74,8 +78,8 @@ class BatchPseudoLabels(PseudoLabels):
     def on_epoch_start(
         self, source: Source, generator: torch.Generator, progress: float, start: Tensor
     ) -> float:
-        """Return the mass lambda of the transports of this epoch (Eq. 16)."""
-        return mass_schedule(progress, self.options.min_mass, self.options.max_mass)
+        """Return the mass lambda of the transports of this epoch."""
+        return self.mass(progress)
 
     def labels(self, out: Outputs, context: float) -> PotLabels:
         """Transport the mixed predictions of the batch."""
@@ -83,16 +87,15 @@ class BatchPseudoLabels(PseudoLabels):
         return self.transport_labels(log_p.detach(), context)
 
 
-class EpochPseudoLabels(BatchPseudoLabels):
+class EpochPseudoLabels(PseudoLabels):
     """One transport of all samples per epoch."""
 
     @torch.no_grad()
     def on_epoch_start(
         self, source: Source, generator: torch.Generator, progress: float, start: Tensor
-    ) -> Any:
+    ) -> PotLabels:
         """Return the labels of all samples."""
-        mass = super().on_epoch_start(source, generator, progress, start)
-        return self.transport_labels(self.predict(source, generator), mass)
+        return self.transport_labels(self.predict(source, generator), self.mass(progress))
 
     def labels(self, out: Outputs, context: PotLabels) -> PotLabels:
         """Return the rows of the batch."""
@@ -125,9 +128,10 @@ class DatasetPseudoLabels(EpochPseudoLabels):
     @torch.no_grad()
     def start(self, source: Source, generator: torch.Generator) -> Tensor:
         """Set a uniform prior, and prototypes from clusters of the consensus, whose labels are returned."""
-        labels, m, ratio = super().start(source, generator), self.method, self.options.over_clustering
+        m, ratio = self.method, self.options.over_clustering
+        m.prior.fill_(1 / m.n_clusters)
         if ratio is None:
-            return labels
+            return torch.zeros(len(source), dtype=torch.int64)
         consensus, mixed = self.features(source, generator)
         found = linked_kmeans(consensus.cpu().numpy(), m.n_clusters, ratio, draw_seed(generator))
         labels = broadcast(torch.from_numpy(found))
