@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -12,6 +12,7 @@ from benchmarks import (
     quality,
     render,
     scale,
+    sections,
     startup,
     studies,
     tables,
@@ -19,7 +20,7 @@ from benchmarks import (
     transport,
 )
 from benchmarks.datasets import DATASETS, available_datasets
-from benchmarks.methods import ABLATION, INCOMPLETE, METHODS, NETWORKS, Changes
+from benchmarks.methods import ABLATION, INCOMPLETE, METHODS, NETWORKS, PAPER_ABLATION, Changes
 from benchmarks.options import (
     FIGURES,
     PATTERNS,
@@ -28,6 +29,7 @@ from benchmarks.options import (
     Dataset,
     Datasets,
     Figure,
+    Method,
     Methods,
     Ratio,
     Ratios,
@@ -142,11 +144,13 @@ def ablation(
     ratios: Ratios = "0.1",
     seeds: Seeds = "0,1,2",
     changes: Set = None,
+    preset: Annotated[Literal["default", "paper"], typer.Option(help="Preset that is varied.")] = "default",
     records: RecordFile = RESULTS / "ablation.jsonl",
     data_home: DataHome = None,
 ) -> None:
     """Run the ablation of the paper: base, with POT labels, with POT labels and rebalanced losses."""
-    wanted = chosen_units(",".join(ABLATION), datasets, ratios, seeds)
+    variants = ABLATION if preset == "default" else PAPER_ABLATION
+    wanted = chosen_units(",".join(variants), datasets, ratios, seeds)
     _show(tables.ablation_table(_collect(wanted, records, chosen_changes(changes, wanted))))
 
 
@@ -215,11 +219,12 @@ def convergence(
     seeds: Seeds = "0,1,2",
     changes: Set = None,
     records: RecordFile = RESULTS / "convergence.jsonl",
+    method: Method = "protocol",
     figure: Figure = FIGURES / "convergence.png",
     data_home: DataHome = None,
 ) -> None:
     """Record loss, ACC and NMI after every epoch, as if the training ended there."""
-    wanted = single_group(dataset, ratio, seeds)
+    wanted = single_group(method, dataset, ratio, seeds)
     given = chosen_changes(changes, wanted)
     rows = _collect(wanted, records, given, "convergence", studies.convergence)
     _show(tables.convergence_table(rows))
@@ -234,17 +239,18 @@ def sensitivity(
     seeds: Seeds = "0",
     changes: Set = None,
     records: RecordFile = RESULTS / "sensitivity.jsonl",
+    method: Method = "protocol",
     figure: Figure = FIGURES / "sensitivity.png",
     data_home: DataHome = None,
 ) -> None:
     """Record ACC over grids of the two temperatures, and of consensus weight and initial mass."""
     chosen = split(grids, str, "grid")
     check_known(chosen, studies.GRIDS, "grid")
-    wanted = single_group(dataset, ratio, seeds)
+    wanted = single_group(method, dataset, ratio, seeds)
     given = chosen_changes(changes, wanted)
     rows: dict[str, list[Record]] = {name: [] for name in chosen}
     for name in chosen:
-        for cell in studies.grid(name):
+        for cell in studies.grid(name, method):
             rows[name] += _collect(wanted, records, {**given, **cell}, "sensitivity")
         _show(*tables.sensitivity_tables(rows[name], name))
     draw(figure, plots.draw_sensitivity, rows)
@@ -257,14 +263,29 @@ def tsne(
     seed: Annotated[int, typer.Option(help="Seed of the data and of the method.")] = 0,
     changes: Set = None,
     records: RecordFile = RESULTS / "tsne.jsonl",
+    method: Method = "protocol",
     figure: Figure = FIGURES / "tsne.png",
     data_home: DataHome = None,
 ) -> None:
     """Draw t-SNEs of the views and of the embedding after every stage, colored by true class."""
-    wanted = single_group(dataset, ratio, str(seed))
+    wanted = single_group(method, dataset, ratio, str(seed))
     (row,) = _collect(wanted, records, chosen_changes(changes, wanted), "tsne", studies.tsne)
     _show(tables.silhouette_table(row))
     draw(figure, plots.draw_tsne, row)
+
+
+@app.command("paper")
+def run_paper(
+    table: Annotated[
+        str, typer.Option(help=f"Among {', '.join(sections.PAPER)}, separated by commas; or all.")
+    ] = "all",
+    data_home: DataHome = None,
+) -> None:
+    """Run the studies of the paper with its preset; an interrupted study continues where it stopped."""
+    chosen = list(sections.PAPER) if table == "all" else split(table, str, "table")
+    check_known(chosen, sections.PAPER, "table of the paper")
+    for name in chosen:
+        app(sections.PAPER[name].split(), standalone_mode=False)
 
 
 @app.command()

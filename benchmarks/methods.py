@@ -25,6 +25,8 @@ ABLATION: dict[str, Config] = {
     "base+pot": {"losses.rebalanced": False},
     "base+pot+clr": {},
 }
+PAPER_ABLATION = {f"paper-{name}": changes for name, changes in ABLATION.items()}  # with the preset "paper"
+VARIANTS = [*ABLATION, *PAPER_ABLATION]
 
 
 class Network(NamedTuple):
@@ -40,7 +42,9 @@ NETWORKS: dict[str, Network] = {
     name if preset == "default" else f"{name}-{preset}": Network(estimator, preset, {})
     for name, estimator in ESTIMATORS.items()
     for preset in estimator._presets
-} | {name: Network(PROTOCOL, "default", changes) for name, changes in ABLATION.items()}
+}
+NETWORKS |= {name: Network(PROTOCOL, "default", changes) for name, changes in ABLATION.items()}
+NETWORKS |= {name: Network(PROTOCOL, "paper", changes) for name, changes in PAPER_ABLATION.items()}
 
 METHODS = [*REFERENCES, *NETWORKS]
 FIVE = ["kmeans", "gmm", "ward", "spectral", "leiden"]  # references that users would pick

@@ -28,6 +28,8 @@ def _set_data_home(folder: Path | None) -> Path | None:
     return folder
 
 
+PROTOCOL_METHODS = [name for name in NETWORKS if name.split("-")[0] == "protocol"]
+Method = Annotated[str, typer.Option(help=f"One of {', '.join(PROTOCOL_METHODS)}.")]
 Methods = Annotated[str, typer.Option(help=f"Among {', '.join(METHODS)}, separated by commas; or all.")]
 Dataset = Annotated[str, typer.Option(help=f"One of {', '.join(list_datasets())}.")]
 Datasets = Annotated[str, typer.Option(help=f"Among {', '.join(list_datasets())}; separated by commas.")]
@@ -72,12 +74,13 @@ def chosen_units(
     return list(units(chosen, names, values, split(seeds, int, "seed")))
 
 
-def single_group(dataset: str, ratio: str, seeds: str) -> list[Unit]:
+def single_group(method: str, dataset: str, ratio: str, seeds: str) -> list[Unit]:
     """Return units of PROTOCOL on one data set at one ratio, for studies whose figure shows no more."""
+    check_known([method], PROTOCOL_METHODS, "preset of PROTOCOL")
     for text, kind in ((dataset, "data set"), (ratio, "ratio")):
         if "," in text:
             raise typer.BadParameter(f"this study takes one {kind}, not {text!r}: run it once for each")
-    return chosen_units("protocol", dataset, ratio, seeds)
+    return chosen_units(method, dataset, ratio, seeds)
 
 
 def chosen_changes(texts: Iterable[str] | None, wanted: Iterable[Unit]) -> Changes:

@@ -44,7 +44,8 @@ def scores(method: str, dataset: str, ratio: float | None) -> list[float] | None
 
 def ablation(variant: str, dataset: str, ratio: float | None) -> list[float] | None:
     """Return ACC and NMI of a variant, by our name for it, or None."""
-    found: list[float] | None = numbers()["ablation"][VARIANTS[variant]].get(dataset, {}).get(_key(ratio))
+    by_set = numbers()["ablation"][VARIANTS[variant.removeprefix("paper-")]]
+    found: list[float] | None = by_set.get(dataset, {}).get(_key(ratio))
     return found
 
 

@@ -24,3 +24,18 @@ SECTIONS: dict[str, Maker] = {
 METHOD_SECTIONS: dict[str, Maker] = {
     f"method-{name}": partial(tables.method_section, name=name) for name in ESTIMATORS
 }
+
+# The command of every table and figure of the paper, with its preset; records that exist are not repeated.
+_NINE = "dsimvc,ardmvc,ardmvc-am,comvc,mflvc,gcfaggmvc,aecoddc,sem,csot,protocol-paper"
+_SETS = "hdigit,fashion,caltech_5v_rc"
+PAPER = {
+    "2": f"run --methods {_NINE} --datasets {_SETS} --ratios 0.1",
+    "3": f"run --methods {_NINE} --datasets {_SETS} --ratios 0.5",
+    "4": f"run --methods {_NINE} --datasets {_SETS} --ratios 0.9",
+    "ablation": f"ablation --preset paper --datasets {_SETS} --ratios 0.1,0.5",
+    "balanced-test": f"balanced-test --methods {_NINE} --datasets {_SETS}",
+    "recall-by-size": "recall-by-size",
+    "tsne": "tsne --method protocol-paper --dataset hdigit",
+    "convergence": "convergence --method protocol-paper --dataset caltech_5v_rc",
+    "sensitivity": "sensitivity --method protocol-paper --dataset caltech_5v_rc",
+}

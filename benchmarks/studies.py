@@ -191,9 +191,9 @@ def infer_early(method: Protocol, source: Source, stage: str) -> Inferred:
     return infer_all(copy, source)
 
 
-def grid(name: str) -> Iterator[dict[str, Any]]:
-    """Yield all combinations of a pair of fields with the default among them; the first varies slowest."""
-    default = config_of("protocol")
+def grid(name: str, method: str = "protocol") -> Iterator[dict[str, Any]]:
+    """Yield all combinations of a pair of fields with the preset's among them; the first varies slowest."""
+    default = config_of(method)
     fields = {field: sorted({*values, get_field(default, field)}) for field, values in GRIDS[name].items()}
     for values in product(*fields.values()):
         yield dict(zip(fields, values, strict=True))

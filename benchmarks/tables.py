@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from benchmarks import paper
-from benchmarks.methods import ABLATION, METHODS, config_of, get_field
+from benchmarks.methods import METHODS, VARIANTS, config_of, get_field
 from benchmarks.records import Record
 from benchmarks.runs import Unit, is_run, unit_of
 from benchmarks.studies import DEFAULT_CHANGES, GRIDS
@@ -100,7 +100,7 @@ def study_section(records: Sequence[Record], name: str) -> Section:
     """Return the section of a study of `STUDIES`."""
     study = STUDIES[name]
     runs = [
-        record for record in latest(records, study.study, study.option) if record["method"] not in ABLATION
+        record for record in latest(records, study.study, study.option) if record["method"] not in VARIANTS
     ]
     return Section(study.title, study_tables(runs, name), [study.note] if study.note else [])
 
@@ -190,7 +190,7 @@ def score_table(records: list[Record], title: str) -> Table:
 
 def main(records: Sequence[Record]) -> Section:
     """Return a table of the paper's methods and ours for every data set and ratio."""
-    runs = [record for record in latest(records) if record["method"] not in ABLATION]
+    runs = [record for record in latest(records) if record["method"] not in VARIANTS]
     pairs = {(record["dataset"], record["imbalance_ratio"]) for record in runs}
     pairs |= {(dataset, ratio) for dataset, _ in pairs if paper.has(dataset) for ratio in paper.ratios()}
     order = sorted(pairs, key=lambda pair: _order(Unit("", pair[0], pair[1], 0)))
@@ -231,7 +231,7 @@ def _reported(scores: Sequence[float] | None, width: int) -> list[str]:
 
 def ablation(records: Sequence[Record]) -> Section:
     """Return the ablation of the paper."""
-    runs = [record for record in latest(records) if record["method"] in ABLATION]
+    runs = [record for record in latest(records) if record["method"] in VARIANTS]
     return Section("Ablation", [ablation_table(runs)] if runs else [], [])
 
 

@@ -87,9 +87,10 @@ def test_a_figure_needs_matplotlib(tmp_path, monkeypatch, capsys, installed: boo
 
 
 def test_a_study_with_a_figure_takes_one_data_set():
-    assert single_group("digits", "0.1", "0,1") == chosen_units("protocol", "digits", "0.1", "0,1")
+    words = ("protocol", "digits", "0.1", "0,1")
+    assert single_group(*words) == chosen_units(*words)
     with pytest.raises(typer.BadParameter, match="data set"):
-        single_group("digits,hdigit", "0.1", "0")
+        single_group("protocol", "digits,hdigit", "0.1", "0")
 
 
 def test_words_in_lists_of_numbers_are_refused():

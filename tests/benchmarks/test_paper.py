@@ -2,7 +2,10 @@
 
 import pytest
 from benchmarks import paper
-from benchmarks.methods import ABLATION
+from benchmarks.cli import app
+from benchmarks.methods import ABLATION, METHODS
+from benchmarks.sections import PAPER
+from typer.main import get_command
 
 
 def test_the_main_tables_are_complete():
@@ -36,3 +39,11 @@ def test_what_the_paper_does_not_have_is_empty():
 
 def test_every_variant_has_a_name_in_the_paper():
     assert paper.VARIANTS.keys() == ABLATION.keys()
+    assert paper.ablation("paper-base", "hdigit", 0.1) == paper.ablation("base", "hdigit", 0.1)
+
+
+@pytest.mark.parametrize("words", [text.split() for text in PAPER.values()], ids=list(PAPER))
+def test_every_study_of_the_paper_is_a_valid_command(words: list[str]):
+    command = get_command(app).commands[words[0]]  # type: ignore[attr-defined]
+    params = command.make_context(words[0], words[1:]).params
+    assert set((params.get("methods") or params.get("method") or "protocol").split(",")) <= set(METHODS)

@@ -14,7 +14,7 @@ from protocol_mvc import __version__
 from protocol_mvc.cli.output import CommandGroup, Console, JsonDict
 
 METHODS = ("protocol", "mflvc", "gcfaggmvc", "sem", "csot", "dsimvc", "simvc", "comvc", "aecoddc", "ardmvc")
-PRESETS = ("default", "paper")  # of PROTOCOL
+PRESETS = ("default", "paper", "released")  # of PROTOCOL
 LABEL_FILES = (".csv", ".tsv", ".txt", ".npy", ".parquet")
 
 # Options of several verbs; those of a single verb are declared with it.

@@ -126,9 +126,16 @@ def concat_views(h: list[Tensor], present: Tensor | None) -> Tensor:
     """Return the features of all views side by side (n, V d); absent views are the mean of the others."""
     x = torch.stack(h, dim=1)  # (n, V, d)
     if present is not None:
-        here = present[:, :, None]
-        x = torch.where(here, x, (x * here).sum(1, keepdim=True) / here.sum(1, keepdim=True))
+        x = torch.where(present[:, :, None], x, view_mean(x, present)[:, None])
     return x.flatten(1)
+
+
+def view_mean(x: Tensor, present: Tensor | None) -> Tensor:
+    """Return the mean (n, d) of the features x (n, V, d) of the views that a sample has."""
+    if present is None:
+        return x.mean(1)
+    here = present[:, :, None]
+    return (x * here).sum(1) / here.sum(1)
 
 
 def log_mean(logits: list[Tensor], present: Tensor | None) -> Tensor:

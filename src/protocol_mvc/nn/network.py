@@ -29,6 +29,7 @@ class ConsensusOutputs(NamedTuple):
     s: list[Tensor]  #: structure-aware features S^v (n, latent_dim); Z^v without attention
     u: Tensor  #: projected consensus U (n, projection_dim), rows of unit norm
     logits: Tensor  #: logits of the clusters (n, k)
+    features: Tensor  #: input of the cosine classifier (n, width): U before or after its projection
 
 
 class ViewConsensusPair(NamedTuple):
@@ -111,6 +112,10 @@ class MultiViewNetwork(MultiViewAutoencoder):
         logit_scale: factor of the classifier's cosines.
         classifier_input: what the classifier is applied to, "projection" (H^v, U) or "latent" (Z^v and the
             consensus before its projection, as in the paper).
+        heads: "cosine" is one cosine classifier for all views and the consensus, "linear" are two linear
+            layers, of Z^v and of U, as in the released code.
+        precision: of the matrix products of autoencoders and attention in training; weights, losses and
+            inference are in float32.
     """
 
     def __init__(
@@ -126,22 +131,50 @@ class MultiViewNetwork(MultiViewAutoencoder):
         dropout: float,
         logit_scale: float,
         classifier_input: Literal["projection", "latent"],
+        heads: Literal["cosine", "linear"] = "cosine",
+        precision: Literal["float32", "bfloat16"] = "float32",
     ) -> None:
         super().__init__(dims, hidden_dims, latent_dim)
+        self.mixed_precision = precision == "bfloat16"
         self.project = nn.Linear(latent_dim, projection_dim)
         self.project_consensus = nn.Linear(latent_dim, projection_dim)
         self.attention = SampleAttention(latent_dim * len(dims), dim_feedforward, dropout, attention_dim)
         self.consensus = Consensus(len(dims), latent_dim)
         self.classify_latent = classifier_input == "latent"
         width = latent_dim if self.classify_latent else projection_dim
-        self.classifier = CosineClassifier(width, n_clusters, logit_scale)
+        self.classifier = CosineClassifier(width, n_clusters, logit_scale)  # not used with linear heads
+        linear = heads == "linear"
+        self.view_head = nn.Linear(latent_dim, n_clusters) if linear else None
+        self.consensus_head = nn.Linear(projection_dim, n_clusters) if linear else None
+
+    def autocast(self) -> torch.autocast:
+        """Return the context in which matrix products of the training have the chosen precision."""
+        device = self.project.weight.device.type
+        return torch.autocast(device, torch.bfloat16, enabled=self.mixed_precision and self.training)
+
+    def reconstruct(self, views: list[Tensor]) -> list[Tensor]:
+        """Return the reconstruction (n, D_v) of each view (n, D_v)."""
+        with self.autocast():
+            return [x.to(views[0].dtype) for x in super().reconstruct(views)]
+
+    def forward(self, views: list[Tensor]) -> tuple[ViewOutputs, list[Tensor]]:
+        """Return the outputs and the reconstruction of each view (n, D_v)."""
+        with self.autocast():
+            pairs = [f(x) for f, x in zip(self.autoencoders, views, strict=True)]
+        z, x_hat = ([x.to(views[0].dtype) for x in part] for part in zip(*pairs, strict=True))
+        return self.view_outputs(z), x_hat
 
     def view_outputs(self, z: list[Tensor]) -> ViewOutputs:
         """Return projections H^v and cosine logits (Eq. 9) of each view."""
         x = torch.cat(z)
         h = functional.normalize(self.project(x))
-        logits = self.classifier(x if self.classify_latent else h)
+        features = x if self.classify_latent else h
+        logits = self.classifier(features) if self.view_head is None else self.view_head(x)
         return ViewOutputs(z, list(h.chunk(len(z))), list(logits.chunk(len(z))))
+
+    def view_features(self, codes: ViewOutputs) -> list[Tensor]:
+        """Return the input of the classifier (n, width) of each view."""
+        return codes.z if self.classify_latent else codes.h
 
     def fuse(self, z: list[Tensor], present: Tensor | None = None) -> ConsensusOutputs:
         """Return attention, consensus and its logits (Eq. 8) for the samples of a batch.
@@ -152,11 +185,14 @@ class MultiViewNetwork(MultiViewAutoencoder):
         """
         if present is not None:
             z = [x * here[:, None] for x, here in zip(z, present.T, strict=True)]
-        attended, g = self.attention(torch.cat(z, dim=1))
+        with self.autocast():
+            attended, g = self.attention(torch.cat(z, dim=1))
         s = list(attended.chunk(len(z), dim=1))
         consensus = self.consensus(s, present)
         u = functional.normalize(self.project_consensus(consensus))
-        return ConsensusOutputs(g, s, u, self.classifier(consensus if self.classify_latent else u))
+        features = consensus if self.classify_latent else u
+        head = self.consensus_head
+        return ConsensusOutputs(g, s, u, self.classifier(features) if head is None else head(u), features)
 
 
 class MeanConsensusNetwork(nn.Module):
@@ -188,6 +224,10 @@ class MeanConsensusNetwork(nn.Module):
         h = [functional.normalize(f(x)) for f, x in zip(self.encoders, views, strict=True)]
         return ViewOutputs(h, h, list(self.classifier(torch.cat(h)).chunk(len(h))))
 
+    def view_features(self, codes: ViewOutputs) -> list[Tensor]:
+        """Return the input of the classifier (n, projection_dim) of each view."""
+        return codes.h
+
     def forward(self, views: list[Tensor]) -> tuple[ViewOutputs, list[Tensor]]:
         """Return the outputs of each view; there are no reconstructions."""
         return self.encode(views), []
@@ -201,4 +241,4 @@ class MeanConsensusNetwork(nn.Module):
         """
         stacked = torch.stack(z, dim=1)
         u = functional.normalize((stacked if present is None else stacked * present[:, :, None]).mean(1))
-        return ConsensusOutputs(u.new_empty(0), z, u, self.classifier(u))
+        return ConsensusOutputs(u.new_empty(0), z, u, self.classifier(u), u)

@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 import torch
 from sklearn.metrics import adjusted_rand_score
-from tests.examples import TINY, TINY_PAPER, blobs, seeded, source, with_gaps
+from tests.examples import QUICK_PAPER, TINY, TINY_PAPER, blobs, seeded, source, with_gaps
 from torch import Tensor
 
 from protocol_mvc.data.batches import Batch
 from protocol_mvc.methods.base import infer_all
 from protocol_mvc.methods.protocol.algorithm import Context, Protocol
-from protocol_mvc.methods.protocol.config import DEFAULT, PAPER, ProtocolConfig
+from protocol_mvc.methods.protocol.config import DEFAULT, PAPER, RELEASED, ProtocolConfig
 from protocol_mvc.methods.protocol.pseudo_labels import InitializedPseudoLabels, complete_views
 from protocol_mvc.nn.seeded import build
 from protocol_mvc.partition.graphs import join_views, nearest_neighbors
@@ -26,6 +26,7 @@ GAPS = with_gaps(VIEWS)
 DIMS = [5, 4]
 K = 3
 NO_DROPOUT: dict[str, Any] = {"structure__dropout": 0.0}  # one batch has one loss
+TINY_RELEASED = update_config(RELEASED, QUICK_PAPER)
 PAPER_PARTS = {"autoencoders", "project", "project_consensus", "attention", "consensus", "classifier"}
 both_configs = pytest.mark.parametrize("config", [TINY, TINY_PAPER], ids=["default", "paper"])
 complete_or_not = pytest.mark.parametrize("views", [VIEWS, GAPS], ids=["complete", "gaps"])
@@ -76,7 +77,7 @@ class TestStages:
     def test_of_the_paper(self):
         names = [stage.name for stage in method(PAPER).stages()]
         assert names == ["reconstruct", "align", "rebalance", "read out"]
-        assert [stage.n_epochs for stage in method(PAPER).stages()] == [200, 100, 100, 0]
+        assert [stage.n_epochs for stage in method(PAPER).stages()] == [200, 50, 50, 0]
         assert {stage.sampling.max_samples for stage in method(PAPER).stages()} == {None}
 
     def test_of_the_default(self):
@@ -254,6 +255,27 @@ class TestPaperTraining:
         assert losses.keys() == {"label", "feature", "class", "reconstruction"}
         assert trained_parts(protocol, losses) == PAPER_PARTS
 
+    def test_low_precision_changes_the_training_little_and_inference_not_at_all(self):
+        exact, mixed = (
+            method(TINY_PAPER, **NO_DROPOUT, structure__precision=p) for p in ("float32", "bfloat16")
+        )
+        for name in ("align", "rebalance"):
+            pairs = zip(losses_of(exact, name).values(), losses_of(mixed, name).values(), strict=True)
+            for mine, theirs in pairs:
+                assert mine.dtype == theirs.dtype == torch.float32
+                torch.testing.assert_close(mine, theirs, rtol=0.05, atol=0.05)
+        features = [infer_all(x, source(VIEWS)).embedding for x in (exact, mixed)]
+        assert torch.equal(*features)
+
+    def test_released_preset_has_two_heads_and_no_gradient_of_the_label_loss(self):
+        protocol = method(TINY_RELEASED)
+        heads = {"view_head", "consensus_head"}
+        assert trained_parts(protocol, losses_of(protocol, "align")) == PAPER_PARTS - {"classifier"} | heads
+        losses = losses_of(protocol, "rebalance")
+        assert float(losses["label"].detach()) == 0
+        assert "consensus_head" not in trained_parts(protocol, losses)  # POT labels carry no gradient
+        assert bool(infer_all(fitted(config=TINY_RELEASED), source(VIEWS)).log_proba.isfinite().all())
+
     def test_structure_weight_has_an_effect(self):
         values = [
             losses_of(method(TINY_PAPER, **NO_DROPOUT, losses__structure_weight=w), "align")["feature"]
@@ -301,7 +323,8 @@ class TestAblations:
         assert set(rebalance) - set(again) == {"label"}
 
     def test_without_logit_adjustment_the_feature_loss_is_that_of_stage_2(self, config):
-        protocol = self.changed(config, losses__logit_adjustment=0.0)
+        plain: dict[str, Any] = {"structure__guidance": "attention"} if config is TINY_PAPER else {}
+        protocol = self.changed(config, **plain, losses__logit_adjustment=0.0)
         context = context_of(protocol, "rebalance")
         rebalance = protocol.rebalance(batches()[0], 1.0, fresh(context))
         again = protocol.align(batches()[0], 1.0, fresh(context))

@@ -9,8 +9,10 @@ from protocol_mvc.methods.protocol.config import (
     DEFAULT,
     PAPER,
     PRESETS,
+    RELEASED,
     AttentionStructure,
     BatchTransport,
+    DatasetTransport,
     InitializedTransport,
     ProtocolConfig,
 )
@@ -31,7 +33,7 @@ def test_default_preset_is_the_default_config():
 
 
 def test_paper_preset_has_the_values_of_the_paper():
-    assert isinstance(PAPER.pseudo_labels, BatchTransport)
+    assert isinstance(PAPER.pseudo_labels, DatasetTransport)
     assert (PAPER.pseudo_labels.min_mass, PAPER.pseudo_labels.max_mass) == (0.1, 1.0)
     assert PAPER.pseudo_labels.consensus_weight == 0.5
     assert (PAPER.losses.temperature_feature, PAPER.losses.temperature_class) == (0.5, 1.0)
@@ -39,6 +41,20 @@ def test_paper_preset_has_the_values_of_the_paper():
     assert PAPER.losses.pseudo_label_loss == "mixture"
     assert isinstance(PAPER.structure, AttentionStructure)
     assert (PAPER.structure.classifier_input, PAPER.readout) == ("latent", "kmeans")
+
+
+def test_released_preset_differs_from_the_paper_as_its_code_does():
+    assert isinstance(RELEASED.pseudo_labels, BatchTransport)
+    assert RELEASED.pseudo_labels.double_softmax
+    assert isinstance(RELEASED.structure, AttentionStructure)
+    assert RELEASED.structure.heads == "linear"
+    assert (RELEASED.losses.pseudo_label_weight, RELEASED.losses.structure_weight) == (0, 1)
+    assert (RELEASED.network, RELEASED.readout) == (PAPER.network, PAPER.readout)
+
+
+def test_linear_heads_have_no_prototypes_to_start():
+    with pytest.raises(ValueError, match="heads"):
+        update_config(PAPER, {"structure__heads": "linear"})
 
 
 def test_paper_preset_uses_all_data_and_features_in_one_pass_per_epoch():

@@ -1,6 +1,7 @@
 """Predictions of several views are mixed as probabilities, and no loss sees a view that is not there."""
 
 import math
+from functools import partial
 
 import pytest
 import torch
@@ -20,7 +21,7 @@ from protocol_mvc.losses.contrastive import (
 )
 from protocol_mvc.methods.base import log_mean, reconstruction, sum_of
 from protocol_mvc.methods.protocol import losses
-from protocol_mvc.methods.protocol.config import DEFAULT
+from protocol_mvc.methods.protocol.config import DEFAULT, AttentionStructure
 from protocol_mvc.methods.protocol.losses import Outputs
 from protocol_mvc.nn.network import ConsensusOutputs, ViewOutputs
 from protocol_mvc.transport import PotLabels
@@ -43,7 +44,11 @@ def example(present: Tensor | None = None, seed: int = 0) -> tuple[Batch, ViewOu
     unit = functional.normalize
     batch = Batch(each(5), torch.arange(N), present)
     codes = ViewOutputs(each(6), [unit(h) for h in each(3)], each(K))
-    return batch, codes, ConsensusOutputs(draw(N, N).softmax(1), each(6), unit(draw(N, 3)), draw(N, K))
+    return (
+        batch,
+        codes,
+        ConsensusOutputs(draw(N, N).softmax(1), each(6), unit(draw(N, 3)), draw(N, K), draw(N, 6)),
+    )
 
 
 def labels(seed: int = 0) -> PotLabels:
@@ -64,7 +69,9 @@ def spoiled(views: list[Tensor], present: Tensor) -> list[Tensor]:
 
 def test_the_mean_and_the_mixed_prediction_by_hand():
     codes = ViewOutputs([], [], [torch.tensor([[0.5, 0.5]]).log(), torch.tensor([[0.1, 0.9]]).log()])
-    fused = ConsensusOutputs(torch.ones(1, 1), [], torch.ones(1, 1), torch.tensor([[0.8, 0.2]]).log())
+    fused = ConsensusOutputs(
+        torch.ones(1, 1), [], torch.ones(1, 1), torch.tensor([[0.8, 0.2]]).log(), torch.ones(1, 1)
+    )
     both = Batch([], torch.zeros(1, dtype=torch.int64), None)
     first = both._replace(present=torch.tensor([[True, False]]))
     torch.testing.assert_close(log_mean(codes.logits, both.present).exp(), torch.tensor([[0.3, 0.7]]))
@@ -322,3 +329,27 @@ def test_what_absent_views_of_samples_or_neighbours_hold_changes_no_loss():
 
 def test_terms_are_summed():
     assert float(sum_of(torch.tensor(float(x)) for x in range(4))) == 6
+
+
+def test_probability_of_the_same_label_ignores_the_mass_of_a_row():
+    t = torch.tensor([[0.5, 0.5], [0.1, 0.0], [0.0, 0.2], [0.0, 0.0]])
+    expected = torch.tensor([[0.5, 0.5, 0.5, 0], [0.5, 1, 0, 0], [0.5, 0, 1, 0], [0, 0, 0, 0]])
+    torch.testing.assert_close(losses.same_label_probability(t), expected)
+
+
+def test_labels_can_guide_the_feature_contrast_of_stage_3():
+    batch, codes, fused = example()
+    out, t, guided = Outputs(batch, codes, fused), labels(), AttentionStructure(guidance="labels")
+    given = out._replace(fused=fused._replace(g=losses.same_label_probability(t.soft)))
+    loss = partial(losses.contrastive_losses, LOSSES, EQUAL)
+    assert loss(out, t, guided) == loss(given, t)
+    assert loss(out, None, guided) == loss(out)
+
+
+def test_softer_predictions_are_aligned_in_stage_2():
+    batch, codes, fused = example()
+    half = AttentionStructure(alignment_sharpness=0.5)
+    soft = codes._replace(logits=[0.5 * x for x in codes.logits])
+    scaled = Outputs(batch, soft, fused._replace(logits=0.5 * fused.logits))
+    found = losses.contrastive_losses(LOSSES, EQUAL, Outputs(batch, codes, fused), None, half)["class"]
+    torch.testing.assert_close(found, losses.contrastive_losses(LOSSES, EQUAL, scaled)["class"])

@@ -16,7 +16,7 @@ from protocol_mvc.exceptions import DivergenceError
 from protocol_mvc.methods.base import infer_all
 from protocol_mvc.methods.protocol import pseudo_labels
 from protocol_mvc.methods.protocol.algorithm import Protocol
-from protocol_mvc.methods.protocol.config import ProtocolConfig
+from protocol_mvc.methods.protocol.config import BatchTransport, ProtocolConfig
 from protocol_mvc.methods.protocol.pseudo_labels import (
     MAX_TEMPERATURE,
     MIN_TEMPERATURE,
@@ -134,8 +134,11 @@ def test_labels_carry_the_transported_mass(mass: float):
     assert protocol.training
 
 
+BATCHES = update_config(TINY_PAPER, {"pseudo_labels": BatchTransport()})
+
+
 def test_batch_transport_has_a_uniform_prior_and_keeps_the_prototypes():
-    protocol = method(TINY_PAPER)
+    protocol = method(BATCHES)
     before = protocol.network.classifier.prototypes.clone()
     started(protocol)
     torch.testing.assert_close(protocol.prior, torch.full((K,), 1 / K))
@@ -144,10 +147,30 @@ def test_batch_transport_has_a_uniform_prior_and_keeps_the_prototypes():
 
 
 def test_mass_of_batch_transport_grows():
-    labels, data = method(TINY_PAPER).pseudo_labels, source(VIEWS)
+    labels, data = method(BATCHES).pseudo_labels, source(VIEWS)
     start = torch.zeros(90, dtype=torch.int64)
     masses = [labels.on_epoch_start(data, seeded(), p, start) for p in (0.0, 0.5, 1.0)]
     assert 0.1 <= masses[0] < masses[1] < masses[2] == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("views", [VIEWS, with_gaps(VIEWS)], ids=["complete", "gaps"])
+def test_dataset_transport_labels_all_samples_with_the_mass_of_the_epoch(views):
+    protocol = method(TINY_PAPER)
+    labels = started(protocol, views)
+    torch.testing.assert_close(protocol.prior, torch.full((K,), 1 / K))
+    assert set(labels.tolist()) == set(range(K))
+    masses = [
+        float(protocol.pseudo_labels.on_epoch_start(source(views), seeded(), p, labels).soft.sum(1).mean())
+        for p in (0.0, 0.5, 1.0)
+    ]
+    assert 0.1 < masses[0] < masses[1] < masses[2] == pytest.approx(1, abs=1e-4)
+
+
+def test_prototypes_of_stage_2_can_be_kept():
+    protocol = method(TINY_PAPER, pseudo_labels__over_clustering=None)
+    before = protocol.network.classifier.prototypes.clone()
+    started(protocol)
+    assert torch.equal(protocol.network.classifier.prototypes, before)
 
 
 def test_double_softmax_changes_the_labels():

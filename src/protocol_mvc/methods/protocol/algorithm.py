@@ -14,7 +14,7 @@ from torch import Tensor
 
 from protocol_mvc.data.batches import Batch, Source
 from protocol_mvc.methods.base import DeepMethod, Inferred, concat_views, infer_all, log_mean, reconstruction
-from protocol_mvc.methods.protocol.config import AttentionStructure, BatchTransport, ProtocolConfig
+from protocol_mvc.methods.protocol.config import AttentionStructure, InitializedTransport, ProtocolConfig
 from protocol_mvc.methods.protocol.losses import (
     Outputs,
     contrastive_losses,
@@ -22,8 +22,7 @@ from protocol_mvc.methods.protocol.losses import (
     pseudo_label_loss,
 )
 from protocol_mvc.methods.protocol.pseudo_labels import (
-    BatchPseudoLabels,
-    InitializedPseudoLabels,
+    PSEUDO_LABELS,
     PseudoLabels,
     calibrated_temperature,
     complete_views,
@@ -33,6 +32,7 @@ from protocol_mvc.nn.layers import cluster_means, log_assignment
 from protocol_mvc.nn.network import MeanConsensusNetwork, MultiViewNetwork, ViewOutputs
 from protocol_mvc.partition.graphs import ViewSpace, compact, directed_graph, kmeans, modularity
 from protocol_mvc.training.stage import Losses, Optimizer, Sampling, Stage
+from protocol_mvc.transport import PotLabels
 from protocol_mvc.utils.distributed import broadcast
 from protocol_mvc.utils.random import draw_seed
 
@@ -89,7 +89,7 @@ class Protocol(DeepMethod):
             raise ValueError(f"max_samples must be at least n_clusters ({n_clusters}), got {max_samples}")
         self.network: MultiViewNetwork | MeanConsensusNetwork
         if isinstance(config.structure, AttentionStructure):
-            structure = config.structure.model_dump(exclude={"kind"})
+            structure = config.structure.model_dump(exclude={"kind", "alignment_sharpness", "guidance"})
             self.network = MultiViewNetwork(dims, n_clusters, **dict(c), **structure)
         else:
             self.network = MeanConsensusNetwork(dims, n_clusters, **dict(c))
@@ -138,7 +138,7 @@ class Protocol(DeepMethod):
     def align(self, batch: Batch, progress: float, context: Context | None) -> Losses:
         """Stage 2, multi-view alignment: sum_v w_v (L_fea(H^v, U) + L_sem(P^v, P)) + L_rec (Eq. 27)."""
         out, x_hat = self(batch, context)
-        contrast = contrastive_losses(self.config.losses, self.view_weights(), out)
+        contrast = self.contrast(out)
         return contrast | (reconstruction(batch, x_hat) if x_hat else {})
 
     def rebalance(self, batch: Batch, progress: float, context: Context) -> Losses:
@@ -147,9 +147,15 @@ class Protocol(DeepMethod):
         out, x_hat = self(batch, context)
         t = self.pseudo_labels.labels(out, context.labels)
         loss = pseudo_label_loss(c, self.config.pseudo_labels.consensus_weight, out, t)
-        contrast = contrastive_losses(c, self.view_weights(), out, t if c.rebalanced else None)
+        contrast = self.contrast(out, t if c.rebalanced else None)
         terms = {"label": c.pseudo_label_weight * loss} | contrast
         return terms | (reconstruction(batch, x_hat) if x_hat else {})
+
+    def contrast(self, out: Outputs, t: PotLabels | None = None) -> Losses:
+        """Return the contrastive losses, with pseudo-labels those of stage 3."""
+        structure = self.config.structure
+        attention = structure if isinstance(structure, AttentionStructure) else AttentionStructure()
+        return contrastive_losses(self.config.losses, self.view_weights(), out, t, attention)
 
     def forward(self, batch: Batch, context: Context | None = None) -> tuple[Outputs, list[Tensor]]:
         """Return the outputs for the batch of all processes and its neighbours, and the reconstructions."""
@@ -172,8 +178,7 @@ class Protocol(DeepMethod):
     @property
     def pseudo_labels(self) -> PseudoLabels:
         """The source of the pseudo-labels that the config asks for."""
-        batch = isinstance(self.config.pseudo_labels, BatchTransport)
-        return BatchPseudoLabels(self) if batch else InitializedPseudoLabels(self)
+        return PSEUDO_LABELS[self.config.pseudo_labels.kind](self)
 
     def find_neighbors_in_data(self, source: Source, generator: torch.Generator) -> Tensor:
         """Return the nearest neighbours (n, m) of all samples in the prepared data."""
@@ -214,8 +219,9 @@ class Protocol(DeepMethod):
     def _warmup_epochs(self) -> int:
         """Return the number of epochs of stage 3 in which the starting partition is learned, at least 1."""
         pseudo_labels, n_epochs = self.config.pseudo_labels, self.config.schedule.n_epochs_rebalance
-        fraction = 0.0 if isinstance(pseudo_labels, BatchTransport) else pseudo_labels.warmup_fraction
-        return max(1, math.ceil(fraction * (n_epochs - 1)))
+        if not isinstance(pseudo_labels, InitializedTransport):
+            return 1
+        return max(1, math.ceil(pseudo_labels.warmup_fraction * (n_epochs - 1)))
 
     @torch.no_grad()
     def lost_modularity(self, source: Source, generator: torch.Generator, start: Tensor | None) -> float:

@@ -1,4 +1,4 @@
-"""Config of PROTOCOL in nested groups, and its two compositions `DEFAULT` and `PAPER`.
+"""Config of PROTOCOL in nested groups, and its compositions `DEFAULT`, `PAPER` and `RELEASED`.
 
 The compositions differ at four seams: the structure that guides the contrast (neighbours or attention), the
 schedule, the pseudo-labels with their loss, and the read-out of the final labels.
@@ -16,6 +16,7 @@ from protocol_mvc.utils.config import (
     NonNegativeInt,
     PositiveFloat,
     PositiveInt,
+    update_config,
 )
 
 Mass = Annotated[float, Field(gt=0, le=1)]
@@ -50,6 +51,15 @@ class AttentionStructure(Config):
     dropout: Annotated[float, Field(ge=0, lt=1)] = 0.1  #: of the attention block
     #: input of the classifier: the projections H^v or, as in the paper, the latent codes Z^v
     classifier_input: Literal["projection", "latent"] = "latent"
+    #: factor of the logits in the class contrast of stage 2 (Eq. 28); below 1 the predictions are softer
+    alignment_sharpness: PositiveFloat = 1.0
+    #: in stage 3, the G that guides the feature contrast: the attention weights, or the probability that two
+    #: samples have the same pseudo-label
+    guidance: Literal["attention", "labels"] = "attention"
+    #: one cosine classifier (paper), or two linear layers, of Z^v and of U, as in the released code
+    heads: Literal["cosine", "linear"] = "cosine"
+    #: of the matrix products of the training; weights, losses and inference are in float32
+    precision: Literal["float32", "bfloat16"] = "float32"
 
 
 class Schedule(Config):
@@ -78,9 +88,18 @@ class PotOptions(Config):
 
 
 class BatchTransport(PotOptions):
-    """Pseudo-labels of the paper: one transport per batch with a uniform class prior."""
+    """Pseudo-labels by one transport per batch with a uniform class prior, as in the released code."""
 
     kind: Literal["batch"] = "batch"
+
+
+class DatasetTransport(PotOptions):
+    """Pseudo-labels by one transport of all samples per epoch, with a uniform class prior."""
+
+    kind: Literal["dataset"] = "dataset"
+    #: K-means groups of the consensus for each cluster, which average linkage joins; the means of the joined
+    #: groups are the first prototypes. None keeps the prototypes of stage 2
+    over_clustering: Annotated[float, Field(ge=1)] | None = 3.0
 
 
 class InitializedTransport(PotOptions):
@@ -124,9 +143,9 @@ class ProtocolConfig(Config):
         NeighborStructure()
     )
     schedule: Schedule = Schedule()
-    pseudo_labels: Annotated[BatchTransport | InitializedTransport, Field(discriminator="kind")] = (
-        InitializedTransport()
-    )
+    pseudo_labels: Annotated[
+        BatchTransport | DatasetTransport | InitializedTransport, Field(discriminator="kind")
+    ] = InitializedTransport()
     losses: Losses = Losses()
     readout: Literal["classifier", "kmeans"] = (
         "classifier"  #: source of the final labels; paper: K-means on H
@@ -138,30 +157,54 @@ class ProtocolConfig(Config):
         attention = self.structure if isinstance(self.structure, AttentionStructure) else None
         initialized = self.pseudo_labels.kind == "initialized"
         if initialized and attention and attention.classifier_input == "latent":
-            raise ValueError("classifier_input='latent' needs pseudo_labels=BatchTransport()")
+            raise ValueError(
+                "classifier_input='latent' needs pseudo_labels=DatasetTransport() or BatchTransport()"
+            )
+        if attention and attention.heads == "linear" and self.pseudo_labels.kind != "batch":
+            raise ValueError("heads='linear' has no prototypes: use pseudo_labels=BatchTransport()")
         if self.schedule.n_epochs_reconstruct and not attention:
             raise ValueError("n_epochs_reconstruct needs structure=AttentionStructure()")
         return self
 
 
 DEFAULT = ProtocolConfig()
+#: Algorithm 1 as the text has it; where it is silent, what makes stage 3 improve on stage 2
 PAPER = ProtocolConfig(
     n_components=None,
     batch_size=256,
     network=Network(hidden_dims=(500, 500, 2000), projection_dim=128),
-    structure=AttentionStructure(),
+    structure=AttentionStructure(alignment_sharpness=0.1, guidance="labels", precision="bfloat16"),
     schedule=Schedule(
         n_epochs_reconstruct=200,
-        n_epochs_align=100,
-        n_epochs_rebalance=100,
+        n_epochs_align=50,
+        n_epochs_rebalance=50,
         min_steps_per_epoch=1,
         max_steps_per_epoch=None,
         max_samples=None,
         lr_align=1e-3,
         lr_rebalance=1e-3,
     ),
-    pseudo_labels=BatchTransport(prior_strength=0.1),
+    pseudo_labels=DatasetTransport(prior_strength=0.1),
     losses=Losses(pseudo_label_loss="mixture", class_loss_weight=1.0),
     readout="kmeans",
 )
-PRESETS = {"default": DEFAULT, "paper": PAPER}
+#: what the released code does where it differs from the text
+RELEASED = update_config(
+    PAPER,
+    {
+        "structure__alignment_sharpness": 1.0,
+        "structure__guidance": "attention",
+        "structure__heads": "linear",
+        "structure__precision": "float32",
+        "schedule__n_epochs_align": 100,
+        "schedule__n_epochs_rebalance": 100,
+        "schedule__lr_reconstruct": 3e-4,
+        "schedule__lr_align": 3e-4,
+        "schedule__lr_rebalance": 3e-4,
+        "pseudo_labels": BatchTransport(),
+        "pseudo_labels__double_softmax": True,
+        "losses__pseudo_label_weight": 0.0,
+        "losses__structure_weight": 1.0,
+    },
+)
+PRESETS = {"default": DEFAULT, "paper": PAPER, "released": RELEASED}

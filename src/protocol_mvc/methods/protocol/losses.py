@@ -16,6 +16,7 @@ from protocol_mvc.losses.contrastive import (
     neighbor_contrast,
 )
 from protocol_mvc.methods.base import log_mean, sum_of
+from protocol_mvc.methods.protocol.config import AttentionStructure
 from protocol_mvc.methods.protocol.config import Losses as LossConfig
 from protocol_mvc.nn.network import (
     ConsensusOutputs,
@@ -48,7 +49,11 @@ def gather_outputs(batch: Batch, codes: ViewOutputs) -> tuple[Batch, ViewOutputs
 
 
 def contrastive_losses(
-    c: LossConfig, view_weights: Tensor, out: Outputs, t: PotLabels | None = None
+    c: LossConfig,
+    view_weights: Tensor,
+    out: Outputs,
+    t: PotLabels | None = None,
+    attention: AttentionStructure = AttentionStructure(),  # noqa: B008
 ) -> Losses:
     """Return the contrastive losses of every view and the consensus, at feature and class level.
 
@@ -57,6 +62,7 @@ def contrastive_losses(
         view_weights: w_v of the consensus (V,).
         out: outputs of the network.
         t: pseudo-labels; without them the losses are those of stage 2.
+        attention: how attention guides the losses; not used if the outputs have neighbours.
     """
     n_views = len(out.codes.z)
     if out.neighbors is not None:
@@ -67,18 +73,22 @@ def contrastive_losses(
         return {"feature": feature, "class": sum_of(terms) / n_views}
     weight = view_weights.detach() * n_views  # their mean is 1
     pairs = list(view_consensus_pairs(out.codes, out.fused, out.batch.present))
+
+    def class_loss(x: ViewConsensusPair) -> Tensor:
+        if t is None:
+            return _class_alignment(c, x, attention.alignment_sharpness)
+        return _class_loss(c, x.rows, x.logits, t)
+
     return {
-        "feature": sum_of(weight[x.view] * _feature_loss(c, x, t) for x in pairs),
-        "class": sum_of(
-            weight[x.view] * _class_loss(c, x.rows, x.logits, x.consensus_logits, t) for x in pairs
-        ),
+        "feature": sum_of(weight[x.view] * _feature_loss(c, x, t, attention.guidance) for x in pairs),
+        "class": sum_of(weight[x.view] * class_loss(x) for x in pairs),
     }
 
 
-def _view_predictions(out: Outputs) -> Iterator[tuple[Tensor | slice, Tensor, Tensor]]:
-    """Yield the rows that have a view, their logits, and those of the consensus."""
+def _view_predictions(out: Outputs) -> Iterator[tuple[Tensor | slice, Tensor]]:
+    """Yield the rows that have a view, and their logits."""
     for v, rows in present_rows(out.batch.present, len(out.codes.z)):
-        yield rows, out.codes.logits[v][rows], out.fused.logits[rows]
+        yield rows, out.codes.logits[v][rows]
 
 
 def _neighbor_loss(c: LossConfig, out: Outputs, neighbors: Outputs, t: PotLabels | None) -> Tensor:
@@ -94,22 +104,35 @@ def _neighbor_loss(c: LossConfig, out: Outputs, neighbors: Outputs, t: PotLabels
     return sum_of(terms) / len(out.codes.h)
 
 
-def _feature_loss(c: LossConfig, x: ViewConsensusPair, t: PotLabels | None) -> Tensor:
+def _feature_loss(c: LossConfig, x: ViewConsensusPair, t: PotLabels | None, guidance: str) -> Tensor:
     """L_fea of Eq. 19, or of Eq. 20 with pseudo-labels; the released code adds MSE(Z^v, S^v)."""
-    shift = None if t is None else c.logit_adjustment * t.log_frequency[t.hard[x.rows]]
-    contrast = feature_contrast(x.h, x.u, x.g, temperature=c.temperature_feature, logit_adjustment=shift)
+    shift, g = None, x.g
+    if t is not None:
+        shift = c.logit_adjustment * t.log_frequency[t.hard[x.rows]]
+        g = same_label_probability(t.soft[x.rows]) if guidance == "labels" else g
+    contrast = feature_contrast(x.h, x.u, g, temperature=c.temperature_feature, logit_adjustment=shift)
     return contrast + c.structure_weight * functional.mse_loss(x.s, x.z) if c.structure_weight else contrast
 
 
-def _class_loss(
-    c: LossConfig, rows: Tensor | slice, logits: Tensor, consensus_logits: Tensor, t: PotLabels | None
-) -> Tensor:
-    """L_sem of Eq. 28, or of Eqs. 21-24 with pseudo-labels."""
-    p = logits.softmax(1)
-    if t is None:
-        return class_contrast(p, consensus_logits.softmax(1), temperature=c.temperature_class)
+def same_label_probability(soft_labels: Tensor) -> Tensor:
+    r"""Return the probability that two samples have the same label, :math:`q_i \cdot q_j` (n, n).
+
+    The rows of q are those of the soft labels T (n, k), scaled to sum to one.
+    """
+    q = soft_labels / soft_labels.sum(1, keepdim=True).clamp_min(torch.finfo(soft_labels.dtype).tiny)
+    return q @ q.T
+
+
+def _class_alignment(c: LossConfig, x: ViewConsensusPair, sharpness: float) -> Tensor:
+    """L_sem of Eq. 28; the sharpness multiplies the logits."""
+    p, q = ((sharpness * logits).softmax(1) for logits in (x.logits, x.consensus_logits))
+    return class_contrast(p, q, temperature=c.temperature_class)
+
+
+def _class_loss(c: LossConfig, rows: Tensor | slice, logits: Tensor, t: PotLabels) -> Tensor:
+    """L_sem of Eqs. 21-24 with pseudo-labels."""
     return c.class_loss_weight * class_sensitive_contrast(
-        p,
+        logits.softmax(1),
         t.hard[rows],
         t.soft[rows],
         t.log_frequency,

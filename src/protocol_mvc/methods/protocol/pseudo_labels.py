@@ -1,12 +1,13 @@
 """The pseudo-labels T of stage 3: partial optimal transport of the predictions (Eqs. 12-18).
 
-`BatchPseudoLabels` is the step of the paper. `InitializedPseudoLabels` starts from a partition of all samples
-and transports the whole data set once per epoch.
+`BatchPseudoLabels` transports every batch, `DatasetPseudoLabels` all samples once per epoch, with a uniform
+class prior. `InitializedPseudoLabels` starts from a partition of all samples, which also gives the prior.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,10 +17,11 @@ from torch.nn import functional
 
 from protocol_mvc.data.batches import Source
 from protocol_mvc.exceptions import DivergenceError
-from protocol_mvc.methods.base import infer_all
-from protocol_mvc.methods.protocol.config import InitializedTransport, PotOptions
+from protocol_mvc.methods.base import infer_all, view_mean
+from protocol_mvc.methods.protocol.config import DatasetTransport, InitializedTransport, PotOptions
 from protocol_mvc.methods.protocol.losses import Outputs, log_mixed
-from protocol_mvc.partition.graphs import Features, impute
+from protocol_mvc.nn.layers import cluster_means
+from protocol_mvc.partition.graphs import Features, impute, linked_kmeans
 from protocol_mvc.partition.selection import find_partition
 from protocol_mvc.transport import PotLabels, Transport, mass_schedule, pot_labels, solve
 from protocol_mvc.utils.distributed import all_reduce_sum, broadcast, local_shard
@@ -52,6 +54,10 @@ class PseudoLabels:
         """Return the pseudo-labels of a batch."""
         raise NotImplementedError
 
+    def mass(self, progress: float) -> float:
+        """Return the mass lambda of the transports of an epoch (Eq. 16)."""
+        return mass_schedule(progress, self.options.min_mass, self.options.max_mass)
+
     def transport_labels(self, log_p: Tensor, mass: float) -> PotLabels:
         """Return the labels of a transport of log P_hat (n, K) (Eqs. 13-15)."""
         if not log_p.isfinite().all():
@@ -62,7 +68,7 @@ class PseudoLabels:
 
 
 class BatchPseudoLabels(PseudoLabels):
-    """One transport per batch with a uniform class prior, as in the paper."""
+    """One transport per batch with a uniform class prior."""
 
     def start(self, source: Source, generator: torch.Generator) -> Tensor:
         """Set a uniform prior; the prototypes stay as they are, and all labels are 0."""
@@ -72,8 +78,8 @@ class BatchPseudoLabels(PseudoLabels):
     def on_epoch_start(
         self, source: Source, generator: torch.Generator, progress: float, start: Tensor
     ) -> float:
-        """Return the mass lambda of the transports of this epoch (Eq. 16)."""
-        return mass_schedule(progress, self.options.min_mass, self.options.max_mass)
+        """Return the mass lambda of the transports of this epoch."""
+        return self.mass(progress)
 
     def labels(self, out: Outputs, context: float) -> PotLabels:
         """Transport the mixed predictions of the batch."""
@@ -81,7 +87,71 @@ class BatchPseudoLabels(PseudoLabels):
         return self.transport_labels(log_p.detach(), context)
 
 
-class InitializedPseudoLabels(PseudoLabels):
+class EpochPseudoLabels(PseudoLabels):
+    """One transport of all samples per epoch."""
+
+    @torch.no_grad()
+    def on_epoch_start(
+        self, source: Source, generator: torch.Generator, progress: float, start: Tensor
+    ) -> PotLabels:
+        """Return the labels of all samples."""
+        return self.transport_labels(self.predict(source, generator), self.mass(progress))
+
+    def labels(self, out: Outputs, context: PotLabels) -> PotLabels:
+        """Return the rows of the batch."""
+        return context.rows(out.batch.rows)
+
+    def predict(self, source: Source, generator: torch.Generator) -> Tensor:
+        """Return log P_hat (n, K)."""
+        share = self.options.consensus_weight
+        return self.map_shuffled(source, generator, lambda out: log_mixed(share, out))
+
+    def map_shuffled(
+        self, source: Source, generator: torch.Generator, give: Callable[[Outputs], Tensor]
+    ) -> Tensor:
+        """Return what a function gives for the outputs of all samples (n, ...), without dropout."""
+        m, rows, parts = self.method, list[Tensor](), list[Tensor]()
+        m.eval()
+        for batch in source.shuffled(generator):  # attention needs batches as mixed as in training
+            out = m.fuse(batch, m.network.encode(batch.views))
+            rows.append(out.batch.rows)
+            parts.append(give(out))
+        m.train()
+        return torch.cat(parts)[torch.cat(rows).argsort()]
+
+
+class DatasetPseudoLabels(EpochPseudoLabels):
+    """One transport of all samples per epoch with a uniform class prior, from prototypes of the features."""
+
+    options: DatasetTransport
+
+    @torch.no_grad()
+    def start(self, source: Source, generator: torch.Generator) -> Tensor:
+        """Set a uniform prior, and prototypes from clusters of the consensus, whose labels are returned."""
+        m, ratio = self.method, self.options.over_clustering
+        m.prior.fill_(1 / m.n_clusters)
+        if ratio is None:
+            return torch.zeros(len(source), dtype=torch.int64)
+        consensus, mixed = self.features(source, generator)
+        found = linked_kmeans(consensus.cpu().numpy(), m.n_clusters, ratio, draw_seed(generator))
+        labels = broadcast(torch.from_numpy(found))
+        m.network.classifier.prototypes.copy_(cluster_means(mixed, labels.to(mixed.device), m.n_clusters))
+        return labels
+
+    def features(self, source: Source, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+        """Return the consensus (n, width), and its mean with the views, weighted as in P_hat; unit rows."""
+        m, share = self.method, self.options.consensus_weight
+
+        def both(out: Outputs) -> Tensor:
+            u = functional.normalize(out.fused.features)
+            views = torch.stack([functional.normalize(x) for x in m.network.view_features(out.codes)], dim=1)
+            return torch.stack([u, share * u + (1 - share) * view_mean(views, out.batch.present)], dim=1)
+
+        found = self.map_shuffled(source, generator, both)
+        return found[:, 0], found[:, 1]
+
+
+class InitializedPseudoLabels(EpochPseudoLabels):
     """Labels of a starting partition during a warm-up, then of one transport of all samples per epoch."""
 
     options: InitializedTransport
@@ -111,23 +181,7 @@ class InitializedPseudoLabels(PseudoLabels):
         if progress < o.warmup_fraction:
             return self._one_hot(start)
         after = (progress - o.warmup_fraction) / max(1 - o.warmup_fraction, 1e-9)
-        mass = mass_schedule(after, o.min_mass, o.max_mass)
-        return self.transport_labels(self._predict(source, generator), mass)
-
-    def labels(self, out: Outputs, context: PotLabels) -> PotLabels:
-        """Return the rows of the batch."""
-        return context.rows(out.batch.rows)
-
-    def _predict(self, source: Source, generator: torch.Generator) -> Tensor:
-        """Return log P_hat (n, K)."""
-        m = self.method
-        m.eval()
-        log_p = m.prior.new_empty(len(source), m.n_clusters)
-        for batch in source.shuffled(generator):  # attention needs batches as mixed as in training
-            out = m.fuse(batch, m.network.encode(batch.views))
-            log_p[out.batch.rows] = log_mixed(self.options.consensus_weight, out)
-        m.train()
-        return log_p
+        return super().on_epoch_start(source, generator, after, start)
 
     def _one_hot(self, labels: Tensor) -> PotLabels:
         """Return a partition as pseudo-labels; the prior still holds its class frequencies."""
@@ -135,6 +189,13 @@ class InitializedPseudoLabels(PseudoLabels):
         labels = labels.to(prior.device)
         member = functional.one_hot(labels, self.method.n_clusters).to(prior)
         return PotLabels(member, labels, prior.log())
+
+
+PSEUDO_LABELS: dict[str, type[PseudoLabels]] = {
+    "batch": BatchPseudoLabels,
+    "dataset": DatasetPseudoLabels,
+    "initialized": InitializedPseudoLabels,
+}
 
 
 def complete_views(source: Source) -> list[Features]:
