@@ -1,7 +1,7 @@
 """The number of clusters found without labels, by `suggest_n_clusters` and by other methods."""
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -123,5 +123,5 @@ def _row(name: Any, part: pd.DataFrame) -> dict[str, Any]:
     return {"data": name, "K": int(part["n_classes"].max()), "range": span, **_cells(found, ".1f")}
 
 
-def _cells(values: Mapping[Any, float], form: str) -> dict[str, str]:
+def _cells(values: "pd.Series[Any]", form: str) -> dict[str, str]:
     return {m: f"{values[m]:{form}}" if m in values else NOT_RUN for m in METHODS}

@@ -53,8 +53,9 @@ class Merging:
         """Return the groups with the most edges to group a, in relation to the edges that they have."""
         rest = np.array([c for c in self.members if c != a], dtype=np.int64)
         strength = self.edges[a, rest] / np.sqrt(np.maximum(self.edges[rest].sum(axis=1), 1e-9))
-        near: Labels = rest[np.argsort(-strength, kind="stable")[:N_NEAREST_GROUPS]]
-        return near[self.edges[a, near] > 0]
+        near = rest[np.argsort(-strength, kind="stable")[:N_NEAREST_GROUPS]]
+        connected: Labels = near[self.edges[a, near] > 0]
+        return connected
 
     def merge(self, a: int, b: int) -> None:
         """Add the members of group b to group a."""

@@ -85,10 +85,10 @@ def count_clusters(
     trees = sorted(split_trees(views, seed), key=lambda tree: count_at(tree, ENOUGH))
     tree = trees[len(trees) // 2]
     found, least, most, certain = (_median_count(trees, e) for e in (ENOUGH, STRONG, WEAK, CERTAIN))
-    evidence = running_evidence(tree)
-    if found > 1 and evidence[-(found - 1)] < CERTAIN:
+    running = running_evidence(tree)
+    if found > 1 and running[-(found - 1)] < CERTAIN:
         least = min(least, found - 1)
-    if found <= len(evidence) and evidence[-found] > NEGLIGIBLE:
+    if found <= len(running) and running[-found] > NEGLIGIBLE:
         most = max(most, found + 1)
     found, least, most = (int(np.clip(k, min_clusters, max_clusters)) for k in (found, least, most))
     certain = min(certain, found)
@@ -156,7 +156,7 @@ def evidence(margin: float, depth: float, separation: float) -> float:
     return max(margin, 0.0) * min(depth / CLEAR_VALLEY, 1.0) * apart
 
 
-def _usual_separation(merging: Merging, views: Sequence[Floats]) -> float:
+def _usual_separation(merging: Merging, views: Sequence[Features]) -> float:
     """Return the median separation of a community from the one with which it is confused most."""
     found = []
     for a, rows in merging.members.items():

@@ -8,13 +8,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from protocol_mvc.partition.graphs import Floats, Labels
+from protocol_mvc.partition.graphs import Features, Floats, Labels
 
 MAX_PROJECTED = 100  # quantiles of a group of which the dip is computed
 MAX_SEPARATION = 5.0  # larger separations of a view say no more
 
 
-def project_apart(x: Floats, a: Labels, b: Labels) -> tuple[Floats, Floats]:
+def project_apart(x: Features, a: Labels, b: Labels) -> tuple[Floats, Floats]:
     r"""Project two groups on the difference of their means, leaving out the projected sample.
 
     With the means :math:`\mu` without sample i, its coordinate is
@@ -32,7 +32,7 @@ def project_apart(x: Floats, a: Labels, b: Labels) -> tuple[Floats, Floats]:
     return _coordinates(xa, xb.mean(axis=0)), -_coordinates(xb, xa.mean(axis=0))
 
 
-def _coordinates(x: Floats, other: Floats) -> Floats:
+def _coordinates(x: Features, other: Features) -> Floats:
     """Return the coordinates of the members of a group on the line to the mean of the other group."""
     n = len(x)
     if n < 2:
@@ -44,7 +44,7 @@ def _coordinates(x: Floats, other: Floats) -> Floats:
     return coordinates
 
 
-def mean_separation(views: Sequence[Floats], a: Labels, b: Labels) -> float:
+def mean_separation(views: Sequence[Features], a: Labels, b: Labels) -> float:
     r"""Return the mean over the views of the separation :math:`(m_a - m_b) / \sqrt{(s_a^2 + s_b^2) / 2}`.
 
     Here m and s are mean and standard deviation of the coordinates of `project_apart`. A view counts at most
@@ -58,7 +58,7 @@ def mean_separation(views: Sequence[Floats], a: Labels, b: Labels) -> float:
     return float(np.minimum(found, MAX_SEPARATION).mean())
 
 
-def valley(x: Floats, a: Labels, b: Labels) -> float:
+def valley(x: Features, a: Labels, b: Labels) -> float:
     r"""Return :math:`\sqrt{n}` times the dip of the coordinates of two groups around their border.
 
     As many members of the larger group as the smaller one has, those nearest to it, are compared with the
