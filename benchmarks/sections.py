@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from benchmarks import tables
+from benchmarks import n_clusters, tables
 from benchmarks.quality import quality
 from benchmarks.records import Record
 from benchmarks.tables import STUDIES, Section
@@ -13,6 +13,7 @@ Maker = Callable[[Sequence[Record]], Section]
 
 SECTIONS: dict[str, Maker] = {
     "quality": quality,
+    "n-clusters": n_clusters.section,
     "main": tables.main,
     "ablation": tables.ablation,
     "convergence": tables.convergence,

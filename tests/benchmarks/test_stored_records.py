@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+from benchmarks import n_clusters
 from benchmarks.methods import METHODS, NETWORKS
 from benchmarks.records import as_stored, read
 from benchmarks.runs import is_run
@@ -23,7 +24,7 @@ def test_every_config_is_valid_and_complete(path: Path):
         if "method" not in record:
             continue
         assert is_run(record)
-        assert record["method"] in METHODS
+        assert record["method"] in {*METHODS, *n_clusters.METHODS}
         if record["method"] in NETWORKS:
             kind = type(NETWORKS[record["method"]].estimator._presets["default"])
             assert as_stored(make_config(kind, record["config"]).model_dump()) == record["config"]

@@ -1,1 +1,1 @@
-"""The starting partition of stage 3, found without labels."""
+"""The starting partition of stage 3, and the number of clusters, found without labels."""

@@ -90,10 +90,10 @@ def count_clusters(
     trees = sorted(split_trees(views, seed), key=lambda tree: count_at(tree, ENOUGH))
     tree = trees[len(trees) // 2]
     found, least, most, certain = (_median_count(trees, e) for e in (ENOUGH, STRONG, WEAK, CERTAIN))
-    evidence = running_evidence(tree)
-    if found > 1 and evidence[-(found - 1)] < CERTAIN:
+    running = running_evidence(tree)
+    if found > 1 and running[-(found - 1)] < CERTAIN:
         least = min(least, found - 1)
-    if found <= len(evidence) and evidence[-found] > NEGLIGIBLE:
+    if found <= len(running) and running[-found] > NEGLIGIBLE:
         most = max(most, found + 1)
     found, least, most = (int(np.clip(k, min_clusters, max_clusters)) for k in (found, least, most))
     certain = min(certain, found)

@@ -32,7 +32,7 @@ def project_apart(x: Features, a: Labels, b: Labels) -> tuple[Floats, Floats]:
     return _coordinates(xa, xb.mean(axis=0)), -_coordinates(xb, xa.mean(axis=0))
 
 
-def _coordinates(x: Features, other: Floats) -> Floats:
+def _coordinates(x: Features, other: Features) -> Floats:
     """Return the coordinates of the members of a group on the line to the mean of the other group."""
     n = len(x)
     if n < 2:
@@ -58,7 +58,7 @@ def mean_separation(views: Sequence[Features], a: Labels, b: Labels) -> float:
     return float(np.minimum(found, MAX_SEPARATION).mean())
 
 
-def valley(x: Floats, a: Labels, b: Labels) -> float:
+def valley(x: Features, a: Labels, b: Labels) -> float:
     r"""Return :math:`\sqrt{n}` times the dip of the coordinates of two groups around their border.
 
     As many members of the larger group as the smaller one has, those nearest to it, are compared with the
@@ -89,35 +89,37 @@ def dip(values: Floats) -> float:
     Returns:
         The dip, from 1 / (2 n) to 1 / 4.
     """
-    x = np.sort(values)
+    x, counts = np.unique(values, return_counts=True)
+    after = np.cumsum(counts, dtype=np.float64)  # distribution function after and before each value
+    before = after - counts
     low, high, largest = 0, len(x) - 1, 1.0
     while high > low:
-        part, rank = x[low : high + 1], np.arange(high - low + 1)
-        convex = _convex_knots(part)
-        concave = rank[-1] - _convex_knots(-part[::-1])[::-1]
-        below = np.interp(part, part[convex], convex)
-        above = np.interp(part, part[concave], concave + 1)
+        part, lower, upper = (z[low : high + 1] for z in (x, before, after))
+        convex = _convex_knots(part, lower)
+        concave = high - low - _convex_knots(-part[::-1], -upper[::-1])[::-1]
+        below = np.interp(part, part[convex], lower[convex])
+        above = np.interp(part, part[concave], upper[concave])
         knots = np.union1d(convex, concave)
         mode = knots[(above - below)[knots].argmax()]
         if (above - below)[mode] <= largest:
             break
-        left = convex[np.searchsorted(convex, mode, side="right") - 1]
-        right = concave[np.searchsorted(concave, mode)]
-        outside = max((rank + 1 - below)[: left + 1].max(), (above - rank)[right:].max())
-        largest = max(largest, float(outside))
-        if (left, right) == (0, rank[-1]):
+        left = int(convex[np.searchsorted(convex, mode, side="right") - 1])
+        right = int(concave[np.searchsorted(concave, mode)])
+        outside = [largest, *(upper - below)[:left], *(above - lower)[right + 1 :]]
+        largest = float(max(outside))
+        if (left, right) == (0, high - low):
             break
-        low, high = low + int(left), low + int(right)
-    return largest / (2 * len(x))
+        low, high = low + left, low + right
+    return largest / (2 * len(values))
 
 
-def _convex_knots(x: Floats) -> Labels:
-    """Return the positions of the knots of the greatest convex minorant of (x_i, i), x in ascending order."""
-    points, knots = x.tolist(), [0]
-    for i in range(1, len(points)):
+def _convex_knots(x: Floats, y: Floats) -> Labels:
+    """Return the positions of the knots of the greatest convex minorant of points, x in ascending order."""
+    px, py, knots = x.tolist(), y.tolist(), [0]
+    for i in range(1, len(px)):
         while len(knots) > 1:
             a, b = knots[-2:]
-            if (b - a) * (points[i] - points[b]) < (i - b) * (points[b] - points[a]):
+            if (py[b] - py[a]) * (px[i] - px[b]) < (py[i] - py[b]) * (px[b] - px[a]):
                 break
             knots.pop()
         knots.append(i)

@@ -1,0 +1,158 @@
+"""The number of clusters: rare groups count, one cloud is one group, and the answer says how sure it is."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.examples import Floats
+
+from protocol_mvc.partition.n_clusters import (
+    ClusterCountSuggestion,
+    Split,
+    count_at,
+    count_clusters,
+    evidence,
+    running_evidence,
+)
+
+SIZES = (160, 80, 50, 30, 15)
+
+
+def groups(sizes: tuple[int, ...] = SIZES, *, distance: float = 7.0, seed: int = 0):
+    """Two views of normal groups, and the group of each sample."""
+    rng = np.random.default_rng(seed)
+    truth = np.repeat(np.arange(len(sizes)), sizes)
+    views: list[Floats] = []
+    for _ in range(2):
+        centers = rng.normal(size=(len(sizes), 12))
+        centers *= distance / np.linalg.norm(centers, axis=1, keepdims=True)
+        views.append(centers[truth] + rng.normal(size=(len(truth), 12)))
+    return views, truth
+
+
+def cloud(kind: str, n: int, width: int, seed: int) -> list[Floats]:
+    """Two views of one group: independent, or linear images of the same cloud."""
+    rng = np.random.default_rng(seed)
+    if kind == "independent":
+        return [rng.normal(size=(n, width)) for _ in range(2)]
+    z = rng.normal(size=(n, width))
+    if kind == "heavy tails":
+        z /= np.sqrt(rng.chisquare(4, size=(n, 1)) / 4)
+    return [z @ rng.normal(size=(width, 15)) for _ in range(2)]
+
+
+@pytest.fixture(scope="module")
+def found() -> ClusterCountSuggestion:
+    return count_clusters(groups()[0])
+
+
+def test_groups_of_15_and_30_beside_160_are_found():
+    for seed in range(2):
+        answer = count_clusters(groups(seed=seed)[0], seed=seed)
+        assert answer.n_clusters == len(SIZES)
+        assert answer.path[len(SIZES) - 1].sizes == SIZES
+
+
+@pytest.mark.parametrize("kind", ["independent", "linear", "heavy tails"])
+@pytest.mark.parametrize("width", [3, 15])
+def test_one_cloud_is_one_group(kind: str, width: int):
+    answer = count_clusters(cloud(kind, 250, width, 0))
+    assert (answer.n_clusters, answer.low, answer.certain) == (1, 1, 1)
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.1])
+def test_doubling_the_large_groups_changes_nothing(found: ClusterCountSuggestion, noise: float):
+    views, truth = groups()
+    large, rng = truth < 3, np.random.default_rng(0)
+    doubled = [np.vstack([x, x[large] + noise * rng.normal(size=x[large].shape)]) for x in views]
+    assert abs(count_clusters(doubled).n_clusters - found.n_clusters) <= 1
+
+
+def test_order_of_samples_and_views_and_their_units_do_not_matter(found: ClusterCountSuggestion):
+    views, truth = groups()
+    order = np.random.default_rng(0).permutation(len(truth))
+    other = count_clusters([100 * views[1][order], 0.01 * views[0][order]])
+    assert other[:4] == found[:4]
+
+
+def test_same_seed_same_answer(found: ClusterCountSuggestion):
+    assert count_clusters(groups()[0]) == found
+
+
+def test_a_split_of_one_view_is_worth_less_than_one_of_both():
+    views, _ = groups((100, 100), distance=4.0)
+    other = np.random.default_rng(5).normal(size=views[1].shape)
+    both, one = (count_clusters(v).path[1].evidence for v in (views, [views[0], other]))
+    assert one < both
+
+
+def test_groups_that_nothing_connects_are_beyond_doubt():
+    rng = np.random.default_rng(0)
+    truth = np.repeat([0, 1, 2], [100, 80, 60])
+    views = [1e4 * rng.normal(size=(3, 4))[truth] + rng.normal(size=(240, 4)) for _ in range(2)]
+    answer = count_clusters(views)
+    assert (answer.n_clusters, answer.low, answer.high, answer.certain) == (3, 3, 3, 3)
+    assert "3 groups; all are beyond doubt" in answer.message
+
+
+class TestAnswer:
+    def test_numbers_are_in_order(self, found: ClusterCountSuggestion):
+        assert 1 <= found.certain <= found.n_clusters
+        assert found.low <= found.n_clusters <= found.high
+        assert str(found.n_clusters) in found.message
+
+    @pytest.mark.parametrize(("low", "high", "expected"), [(1, 3, 3), (7, 9, 7), (2, 10, 5)])
+    def test_bounds_hold(self, low: int, high: int, expected: int):
+        answer = count_clusters(groups()[0], min_clusters=low, max_clusters=high)
+        assert answer.n_clusters == expected
+        assert low <= answer.low <= answer.n_clusters <= answer.high <= high
+        assert len(answer.path) == high
+
+    def test_path_splits_one_group_at_a_time_with_ever_less_evidence(self, found: ClusterCountSuggestion):
+        for before, level in zip(found.path, found.path[1:], strict=False):
+            assert level.n_clusters == len(level.sizes) == before.n_clusters + 1
+            assert sum(level.sizes) == sum(SIZES)
+            assert level.evidence <= before.evidence
+            assert level.split is not None
+            split = found.tree[level.split]
+            assert split.n_left + split.n_right in before.sizes
+
+    def test_tree_joins_every_group_once(self, found: ClusterCountSuggestion):
+        m = len(found.tree) + 1
+        parts = [part for split in found.tree for part in (split.left, split.right)]
+        assert sorted(parts) == list(range(2 * m - 2))
+        assert found.tree[-1].n_left + found.tree[-1].n_right == sum(SIZES)
+        assert all(max(split.left, split.right) < m + i for i, split in enumerate(found.tree))
+
+    @pytest.mark.parametrize("n", [1, 2, 9, 10, 30])
+    def test_few_samples_give_an_answer(self, n: int):
+        x = np.random.default_rng(0).normal(size=(n, 4))
+        answer = count_clusters([x, x])
+        assert answer.path[0].sizes == (n,)
+        assert 1 <= answer.n_clusters <= n
+
+    @pytest.mark.filterwarnings("error")
+    def test_equal_samples_are_one_group(self):
+        assert count_clusters([np.zeros((100, 3)), np.ones((100, 2))]).n_clusters == 1
+
+    def test_one_view_is_enough(self):
+        assert count_clusters(groups((200, 100, 40))[0][:1]).n_clusters == 3
+
+
+class TestEvidence:
+    @given(st.floats(-1, 1), st.floats(0, 3), st.floats(-5, 5))
+    def test_lies_between_0_and_1_and_grows_with_every_part(self, margin: float, depth: float, apart: float):
+        value = evidence(margin, depth, apart)
+        assert 0 <= value <= 1
+        for more in (evidence(margin + 0.1, depth, apart), evidence(margin, depth + 0.1, apart)):
+            assert more >= value
+        assert evidence(margin, depth, apart + 0.1) >= value
+
+    @settings(max_examples=50)
+    @given(st.lists(st.floats(0, 1), max_size=20), st.floats(0, 1), st.floats(0, 1))
+    def test_more_evidence_is_asked_fewer_groups_are_left(self, values: list[float], a: float, b: float):
+        tree = [Split(0, 0, 1, 1, value, 0, 0, 0) for value in values]
+        low, high = sorted((a, b))
+        assert 1 <= count_at(tree, high) <= count_at(tree, low) <= len(tree) + 1
+        if tree:
+            assert (np.diff(running_evidence(tree)) >= 0).all()
