@@ -6,7 +6,18 @@ from typing import Annotated, Any
 
 import typer
 
-from benchmarks import plots, quality, render, scale, startup, studies, tables, throughput, transport
+from benchmarks import (
+    clusters,
+    plots,
+    quality,
+    render,
+    scale,
+    startup,
+    studies,
+    tables,
+    throughput,
+    transport,
+)
 from benchmarks.datasets import DATASETS, available_datasets
 from benchmarks.methods import ABLATION, INCOMPLETE, METHODS, NETWORKS, Changes
 from benchmarks.options import (
@@ -256,6 +267,9 @@ def report(
 
 
 app.command()(startup.startup)
+app.command()(clusters.markers)
+app.command()(clusters.textbook)
+app.command()(clusters.unseen)
 app.command()(scale.scale)
 app.command()(throughput.throughput)
 app.add_typer(transport.app, name="transport")

@@ -199,6 +199,10 @@ def predict(
     run: RunFolder,
     data: Data,
     output: TableOutput = "-",
+    reject: Annotated[
+        float | None,
+        Option(metavar="SCORE", min=0, max=1, help="Label samples of a larger outlier score -1, e.g. 0.95."),
+    ] = None,
     views: ViewNames = None,
     id_column: IdColumn = None,
     device: Device = None,
@@ -214,13 +218,14 @@ def predict(
     Examples:
       $ protocol-mvc predict run new.npz -o labels.csv
       $ protocol-mvc predict run new/image.csv new/text.csv -o labels.parquet
+      $ protocol-mvc predict run new.npz --reject 0.95 -o labels.csv
       $ protocol-mvc predict run new.npz | head
     """
     from protocol_mvc.cli.inputs import Source
     from protocol_mvc.cli.runs import predict_labels
 
     source = Source(paths=data, view_names=views, id_column=id_column)
-    return predict_labels(Console(as_json, quiet), run, source, output, device, force)
+    return predict_labels(Console(as_json, quiet), run, source, output, reject, device, force)
 
 
 @app.command()

@@ -24,7 +24,7 @@ from protocol_mvc.exceptions import ModelFileError
 from protocol_mvc.io.labels import match_labels, read_labels
 from protocol_mvc.io.lock import is_lock_file
 from protocol_mvc.io.read import TABLE_FILES
-from protocol_mvc.io.write import label_columns, write_labels, write_table
+from protocol_mvc.io.write import label_columns, write_columns, write_table
 from protocol_mvc.report import write_report
 from protocol_mvc.report.page import SCORES, compare_labels
 from protocol_mvc.utils.files import atomic_write
@@ -127,7 +127,13 @@ def check_output(path: Path, force: bool, suffixes: tuple[str, ...] = ()) -> Non
 
 
 def predict_labels(
-    console: Console, run: Path, source: Source, output: str, device: str | None, force: bool
+    console: Console,
+    run: Path,
+    source: Source,
+    output: str,
+    reject: float | None,
+    device: str | None,
+    force: bool,
 ) -> JsonDict:
     """Predict the cluster of each sample and write a table of labels."""
     if output != STDOUT:
@@ -135,14 +141,21 @@ def predict_labels(
     model, views = load_for(run, source, device)
     with console.show_warnings():
         proba = model.predict_proba(views)
+        scores = None if reject is None else model.outlier_score(views)
     ids, labels = views.sample_ids, proba.argmax(axis=1)
-    document = {"n_samples": len(views), "cluster_sizes": np.bincount(labels, minlength=proba.shape[1])}
+    columns = label_columns(ids, labels, proba, given_names(model))
+    document: JsonDict = {"n_samples": len(views)}
+    if scores is not None and reject is not None:
+        labels = columns["label"] = np.where(scores > reject, -1, labels)
+        columns["outlier_score"] = scores
+        document["n_rejected"] = int((labels < 0).sum())
+    document["cluster_sizes"] = np.bincount(labels[labels >= 0], minlength=proba.shape[1])
     if output != STDOUT:
-        write_labels(output, ids, labels, proba, names=given_names(model), overwrite=force)
+        write_columns(output, columns, overwrite=force)
         console.info(f"Labels of {len(views)} samples: {output}")
         return {"output": output, **document}
     if not console.json:
-        write_table(sys.stdout, label_columns(ids, labels, proba, given_names(model)))
+        write_table(sys.stdout, columns)
     return {**document, "sample_ids": ids, "labels": labels, "confidence": proba.max(axis=1)}
 
 

@@ -17,6 +17,7 @@ from protocol_mvc.data.batches import BLOCK, Batch, Source
 from protocol_mvc.data.hashing import data_hash
 from protocol_mvc.data.scaling import fit_scalers
 from protocol_mvc.data.views import Views, as_views
+from protocol_mvc.estimators.outliers import OutlierMixin
 from protocol_mvc.estimators.steering import SteeringMixin, hard_labels
 from protocol_mvc.io import model
 from protocol_mvc.methods.base import (
@@ -67,7 +68,7 @@ class _ProgressBar(Callback):
         self.advance(stage, n_epochs)
 
 
-class MultiViewClusterer(SteeringMixin, TransformerMixin, ClusterMixin, BaseEstimator):
+class MultiViewClusterer(OutlierMixin, SteeringMixin, TransformerMixin, ClusterMixin, BaseEstimator):
     """Base class of all estimators; `PROTOCOL` documents the parameters and attributes.
 
     A subclass defines `_method`, a subclass of `methods.base.DeepMethod`, and `_presets`, its configs by
@@ -140,6 +141,7 @@ class MultiViewClusterer(SteeringMixin, TransformerMixin, ClusterMixin, BaseEsti
         self.sample_ids_ = views.sample_ids
         inferred = infer_all(self.module_, source, features=len(views) <= MAX_EMBEDDED)
         self._set_results(inferred, history, source.device)
+        self._fit_outliers(source)
         self.changes_ = None if like is None else self._renumber_like(like, views)
         warn_unreliable(tiny_cluster_messages(self.cluster_sizes_))
         return self
@@ -148,13 +150,19 @@ class MultiViewClusterer(SteeringMixin, TransformerMixin, ClusterMixin, BaseEsti
         """Fit to X and return the cluster of each sample (n,)."""
         return self.fit(X, **kwargs).labels_
 
-    def predict(self, X: Any) -> Labels:
+    def predict(self, X: Any, *, reject: float | None = None) -> Labels:
         """Return the cluster of each sample (n,); samples may lack views.
 
         The label of a sample does not depend on the other samples of X. For the training data, the result is
         `labels_`.
+
+        Args:
+            X: the samples, as in `fit`.
+            reject: outlier score above which a sample gets the label -1, for example 0.95; see
+                `outlier_score`. By default every sample gets a cluster.
         """
-        return hard_labels(self.predict_proba(X))
+        labels = hard_labels(self.predict_proba(X))
+        return labels if reject is None else self._reject(X, labels, reject)
 
     def predict_proba(self, X: Any) -> Floats:
         """Return the probability of each cluster (n, K); the label is the argmax of a row."""

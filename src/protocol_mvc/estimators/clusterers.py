@@ -32,13 +32,14 @@ class PROTOCOL(MultiViewClusterer):
         sample_ids_: identifier of each training sample: row numbers, or the index of data frames.
         cluster_sizes_: number of training samples of each cluster (K,), descending after a plain fit.
         cluster_names_: names of the clusters (K,), see `rename_clusters`; without a name, the number.
-        changes_: after ``fit(X, like=old)``, what happened to the clusters of the older model; not in a loaded
+        changes_: after ``fit(X, like=old)``, what happened to the older clusters; not in a loaded
             model.
         imbalance_ratio_: size of the smallest non-empty cluster / size of the largest.
         class_prior_: class frequencies estimated by the transport (K,).
         view_weights_: weight of each view in the consensus (V,).
         label_distributions_: probabilities of the clusters for each training sample (n, K); not in a loaded
             model.
+        outlier_scores_: how unlike the other training samples each is (n,), in [0, 1]; see `outlier_score`.
         embedding_: embedding of the training samples (n, d); None for more than 50,000 samples, and not in a
             loaded model.
         history_: one dict per epoch: stage, epoch, seconds, lr, lr_factor (below 1 after a divergence), and
