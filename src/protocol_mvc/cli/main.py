@@ -5,7 +5,7 @@ neither torch nor scikit-learn. Results go to stdout, messages to stderr.
 """
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 from typer import Argument, Option
@@ -16,6 +16,8 @@ from protocol_mvc.cli.output import CommandGroup, Console, JsonDict
 METHODS = ("protocol", "mflvc", "gcfaggmvc", "sem", "csot", "dsimvc", "simvc", "comvc", "aecoddc", "ardmvc")
 PRESETS = ("default", "paper")  # of PROTOCOL
 LABEL_FILES = (".csv", ".tsv", ".txt", ".npy", ".parquet")
+
+FigureFormat = Literal["pdf", "svg", "png"]
 
 # Options of several verbs; those of a single verb are declared with it.
 Data = Annotated[
@@ -267,6 +269,10 @@ def report(
     n_refits: Annotated[
         int, Option(min=0, help="Refit the model this many times on subsamples to measure stability.")
     ] = 0,
+    figures: Annotated[
+        Path | None, Option(metavar="DIR", help="Also draw the figures, one file each, to this folder.")
+    ] = None,
+    figure_format: Annotated[FigureFormat, Option("--format", help="Format of the figures.")] = "pdf",
     device: Device = None,
     force: Force = False,
     as_json: Json = False,
@@ -280,10 +286,12 @@ def report(
       $ protocol-mvc report run
       $ protocol-mvc report run -o report.html --n-refits 5
       $ protocol-mvc report run moved/views.npz -o report.html
+      $ protocol-mvc report run --figures figures --format svg
     """
     from protocol_mvc.cli.runs import report_run
 
-    return report_run(Console(as_json, quiet), run, data, output, n_refits, device, force)
+    console = Console(as_json, quiet)
+    return report_run(console, run, data, output, n_refits, figures, figure_format, device, force)
 
 
 @app.command()

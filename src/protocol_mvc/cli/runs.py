@@ -18,6 +18,7 @@ from protocol_mvc.cli.output import Console, JsonDict, as_json, table
 from protocol_mvc.data import Views, data_hash
 from protocol_mvc.estimators.base import MultiViewClusterer
 from protocol_mvc.estimators.clusterers import load_model
+from protocol_mvc.evaluation.explanation import explain
 from protocol_mvc.evaluation.metrics import all_scores
 from protocol_mvc.evaluation.stability import stability
 from protocol_mvc.exceptions import ModelFileError
@@ -235,12 +236,20 @@ def report_run(
     data: list[str] | None,
     output: Path | None,
     n_refits: int,
+    figures: Path | None,
+    figure_format: str,
     device: str | None,
     force: bool,
 ) -> JsonDict:
-    """Write the HTML report of a run; `data` are the paths of its data if they were moved."""
+    """Write the report of a run, and its figures; `data` are the paths of its data if they were moved."""
     run, target = open_run(folder), output or folder / REPORT
     check_output(target, force, (".html", ".htm"))
+    if (
+        figures is not None
+        and figures.exists()
+        and not (figures.is_dir() and (force or not any(figures.iterdir())))
+    ):
+        raise typer.BadParameter(f"{figures} is not an empty folder: choose another one or add --force")
     source, model, (views, labels_true, _) = load_with_data(run, data, device)
     refits = None
     if n_refits:
@@ -250,7 +259,15 @@ def report_run(
     given = {"command": run.command or None, "source": ", ".join(source.paths)}
     write_report(model, views, target, labels_true=labels_true, stability=refits, **given)
     console.info(f"Report: {target}")
-    return {"output": target, "bytes": target.stat().st_size}
+    document: JsonDict = {"output": target, "bytes": target.stat().st_size}
+    if figures is not None:
+        from protocol_mvc.plotting import save_all  # needs matplotlib
+
+        document["figures"] = save_all(
+            model, views, explain(model, views), figures, figure_format, labels_true
+        )
+        console.info(f"Figures: {figures}")
+    return document
 
 
 def evaluate_labels(console: Console, labels_pred: Path, labels_true: Path) -> JsonDict:
