@@ -17,6 +17,7 @@ METHODS = ("protocol", "mflvc", "gcfaggmvc", "sem", "csot", "dsimvc", "simvc", "
 PRESETS = ("default", "paper")  # of PROTOCOL
 LABEL_FILES = (".csv", ".tsv", ".txt", ".npy", ".parquet")
 
+ExportFormat = Literal["parquet", "h5ad", "projector"]
 FigureFormat = Literal["pdf", "svg", "png"]
 
 # Options of several verbs; those of a single verb are declared with it.
@@ -441,6 +442,33 @@ def evaluate(
     from protocol_mvc.cli.runs import evaluate_labels
 
     return evaluate_labels(Console(as_json, quiet), labels, labels_true)
+
+
+@app.command()
+def export(
+    run: RunFolder,
+    output: Annotated[
+        Path, Option("--output", "-o", metavar="PATH", help="File, or folder of the projector.")
+    ],
+    to: Annotated[ExportFormat, Option(help="Format of the export.")] = "parquet",
+    data: MovedData = None,
+    device: Device = None,
+    force: Force = False,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> JsonDict:
+    """Write the samples of a run with map position, cluster, confidence and outlier score for other programs.
+
+    parquet is for Embedding Atlas, h5ad for cellxgene, and projector is two TSV files for TensorBoard.
+
+    Examples:
+      $ protocol-mvc export run --to parquet -o atlas.parquet
+      $ protocol-mvc export run --to h5ad -o clusters.h5ad
+      $ protocol-mvc export run --to projector -o projector
+    """
+    from protocol_mvc.cli.clusters import export_run
+
+    return export_run(Console(as_json, quiet), run, to, output, data, device, force)
 
 
 @app.command()

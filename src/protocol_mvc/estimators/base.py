@@ -8,7 +8,12 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import numpy.typing as npt
 import torch
-from sklearn.base import BaseEstimator, ClusterMixin, TransformerMixin
+from sklearn.base import (
+    BaseEstimator,
+    ClassNamePrefixFeaturesOutMixin,
+    ClusterMixin,
+    TransformerMixin,
+)
 from sklearn.utils import Tags, TransformerTags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -68,7 +73,14 @@ class _ProgressBar(Callback):
         self.advance(stage, n_epochs)
 
 
-class MultiViewClusterer(OutlierMixin, SteeringMixin, TransformerMixin, ClusterMixin, BaseEstimator):
+class MultiViewClusterer(
+    OutlierMixin,
+    SteeringMixin,
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
+    ClusterMixin,
+    BaseEstimator,
+):
     """Base class of all estimators; `PROTOCOL` documents the parameters and attributes.
 
     A subclass defines `_method`, a subclass of `methods.base.DeepMethod`, and `_presets`, its configs by
@@ -164,6 +176,17 @@ class MultiViewClusterer(OutlierMixin, SteeringMixin, TransformerMixin, ClusterM
         labels = hard_labels(self.predict_proba(X))
         return labels if reject is None else self._reject(X, labels, reject)
 
+    def predict_frame(self, X: Any) -> Any:
+        """Return cluster, name, confidence and outlier score as a pandas data frame by sample id."""
+        import pandas as pd  # an optional dependency
+
+        views = as_views(X, self.view_columns)
+        proba = self.predict_proba(X)
+        labels = hard_labels(proba)
+        columns = {"label": labels, "name": np.array(self.cluster_names_)[labels]}
+        columns |= {"confidence": proba.max(axis=1), "outlier_score": self.outlier_score(X)}
+        return pd.DataFrame(columns, index=pd.Index(views.sample_ids, name="id"))
+
     def predict_proba(self, X: Any) -> Floats:
         """Return the probability of each cluster (n, K); the label is the argmax of a row."""
         return self._infer(X, features=False)[0]
@@ -209,6 +232,14 @@ class MultiViewClusterer(OutlierMixin, SteeringMixin, TransformerMixin, ClusterM
         """Size of the smallest non-empty cluster / size of the largest."""
         sizes = self.cluster_sizes_
         return float(sizes[sizes > 0].min() / sizes.max())
+
+    @property
+    def _n_features_out(self) -> int:
+        """Width of the embedding, for `get_feature_names_out`."""
+        device = self.module_.class_prior().device
+        views = [torch.zeros(2, scaler.n_outputs, device=device) for scaler in self.scalers_]
+        width: int = self.module_.infer(Batch(views, torch.arange(2), None)).embedding.shape[1]
+        return width
 
     @property
     def n_iter_(self) -> int:
