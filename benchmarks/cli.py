@@ -8,6 +8,7 @@ import typer
 
 from benchmarks import (
     clusters,
+    n_clusters,
     plots,
     quality,
     render,
@@ -106,6 +107,34 @@ def run_quality(
         wanted = quality.quality_units(chosen, names, split(seeds, int, "seed"))
         _collect(wanted, records, chosen_changes(changes, wanted), "quality")
     typer.echo(render.body(quality.quality(read_records([str(records)]))), nl=False)
+
+
+@app.command("n-clusters")
+def run_n_clusters(
+    datasets: Annotated[
+        str, typer.Option(help=f"{', '.join(quality.HALVES)}, all, or names separated by commas.")
+    ] = "development",
+    seeds: Seeds = "0,1,2",
+    methods: Annotated[
+        str, typer.Option(help=f"Among {', '.join(n_clusters.METHODS)}, separated by commas.")
+    ] = ",".join(n_clusters.METHODS),
+    table: Annotated[
+        bool, typer.Option("--table", help="Print the table of the records and run nothing.")
+    ] = False,
+    records: RecordFile = RESULTS / "n_clusters.jsonl",
+    data_home: DataHome = None,
+) -> None:
+    """Find the number of clusters without labels, with `suggest_n_clusters` and other methods."""
+    if not table:
+        names, chosen = quality.dataset_names(datasets), split(methods, str, "method")
+        check_known(names, DATASETS, "data set")
+        check_known(chosen, n_clusters.METHODS, "method")
+        wanted = quality.quality_units(chosen, names, split(seeds, int, "seed"))
+        for record in run_missing(wanted, records, study=n_clusters.STUDY, run=n_clusters.count):
+            unit = f"{record['dataset']} {record['method']} seed {record['seed']}"
+            found = f"{record['n_found']} of {record['n_classes']}"
+            err.print(f"{unit}: {found}", soft_wrap=True, highlight=False)
+    typer.echo(render.body(n_clusters.section(read_records([str(records)]))), nl=False)
 
 
 @app.command()

@@ -7,7 +7,8 @@ import numpy.typing as npt
 from sklearn.neighbors import NearestNeighbors
 
 from protocol_mvc.data import Views
-from protocol_mvc.evaluation.comparison import cluster, components_of, prepare
+from protocol_mvc.estimators.cluster_count import components_of, prepare
+from protocol_mvc.evaluation.comparison import cluster
 from protocol_mvc.partition.graphs import join_views
 
 Labels = npt.NDArray[np.int64]

@@ -166,7 +166,7 @@ def train_observed(views: Views, n_clusters: int, seed: int, config: Config, obs
     """Train PROTOCOL as its `fit` does, calling `observe(method, source, record)` after every epoch."""
     model = make_estimator("protocol", n_clusters, seed, config)
     method: Protocol
-    method, source, generator = model._set_up(views)
+    method, source, generator, _ = model._set_up(views)
 
     class Observer(Callback):
         def on_epoch_end(self, record: EpochRecord) -> None:

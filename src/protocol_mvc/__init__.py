@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from protocol_mvc import exceptions
     from protocol_mvc.data.views import Views, as_views
+    from protocol_mvc.estimators.cluster_count import suggest_n_clusters
     from protocol_mvc.estimators.clusterers import (
         ARDMVC,
         CSOT,
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from protocol_mvc.evaluation.robustness import AttackResult, pgd_attack
     from protocol_mvc.evaluation.stability import Stability, stability
     from protocol_mvc.methods.protocol.config import ProtocolConfig
+    from protocol_mvc.partition.n_clusters import ClusterCountSuggestion
 
 __all__ = [
     "ARDMVC",
@@ -39,6 +41,7 @@ __all__ = [
     "SEM",
     "AECoDDC",
     "AttackResult",
+    "ClusterCountSuggestion",
     "CoMVC",
     "Comparison",
     "Explanation",
@@ -56,11 +59,13 @@ __all__ = [
     "load_model",
     "pgd_attack",
     "stability",
+    "suggest_n_clusters",
 ]
 __version__ = "0.1.0"
 
 _MODULES = {
     "AttackResult": "evaluation.robustness",
+    "ClusterCountSuggestion": "partition.n_clusters",
     "Comparison": "evaluation.comparison",
     "Explanation": "evaluation.explanation",
     "ProtocolConfig": "methods.protocol.config",
@@ -73,6 +78,7 @@ _MODULES = {
     "explain": "evaluation.explanation",
     "pgd_attack": "evaluation.robustness",
     "stability": "evaluation.stability",
+    "suggest_n_clusters": "estimators.cluster_count",
 }
 
 

@@ -7,8 +7,9 @@ import pytest
 from tests.examples import TINY, blobs, with_gaps
 
 from protocol_mvc import as_views, compare
+from protocol_mvc.estimators.cluster_count import prepare
 from protocol_mvc.evaluation import comparison
-from protocol_mvc.evaluation.comparison import METHODS, REFERENCES, Comparison, cluster, prepare
+from protocol_mvc.evaluation.comparison import METHODS, REFERENCES, Comparison, cluster
 from protocol_mvc.evaluation.metrics import clustering_accuracy
 from protocol_mvc.methods.protocol.config import PRESETS
 from protocol_mvc.partition.graphs import ViewSpace

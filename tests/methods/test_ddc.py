@@ -119,9 +119,9 @@ def test_a_diverged_run_is_never_used(name: str, monkeypatch):
     model = small(name, config=config)
     evaluate, calls = model._method.evaluate, []
 
-    def broken(self: Any, data: Any, generator: Any) -> float:
+    def broken(self: Any, data: Any, generator: Any, start: Any) -> float:
         calls.append(1)
-        value: float = evaluate(self, data, generator)
+        value: float = evaluate(self, data, generator, start)
         return value if len(calls) <= 2 - (config.eval_interval is None) else float("nan")
 
     monkeypatch.setattr(model._method, "evaluate", broken)

@@ -1,6 +1,7 @@
 """The choice of a partition: which candidate wins, and what its agreement says."""
 
 import time
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
@@ -14,11 +15,13 @@ from protocol_mvc.partition.graphs import ViewSpace, impute
 from protocol_mvc.partition.selection import (
     cluster_agreement,
     find_partition,
+    pair_agreement,
     select_partition,
     view_agreement,
 )
 
 seeds = st.integers(0, 1000)
+Measure = Callable[[Sequence[Floats], Labels], float]
 QUICK = PartitionOptions(
     over_clustering=(1.5,), groups_per_cluster_learned=(4.0,), groups_per_cluster_data=(3.0,)
 )
@@ -133,44 +136,94 @@ def test_repeated_rows_give_labels_below_k(distinct: int, k: int):
         assert adjusted_rand_score(np.repeat(np.arange(distinct), 9), labels) == 1
 
 
-class TestViewAgreement:
+def agreement(measure: Measure, space: ViewSpace, labels: Labels) -> float:
+    return measure(space.votes(labels), labels)
+
+
+@pytest.mark.parametrize("measure", [view_agreement, pair_agreement])
+class TestAgreementOfViews:
     @settings(max_examples=15)
     @given(seeds, st.integers(2, 4), st.integers(2, 3))
-    def test_at_most_1_for_any_orders(self, seed: int, k: int, n_views: int):
+    def test_at_most_1_for_any_orders(self, measure: Measure, seed: int, k: int, n_views: int):
         rng = np.random.default_rng(seed)
         views = [rng.normal(size=(40, 3)) for _ in range(n_views)]
         labels = rng.permutation(np.arange(40) % k)
-        value = view_agreement(ViewSpace(views, 5), labels)
+        value = agreement(measure, ViewSpace(views, 5), labels)
         assert -1 <= value <= 1
         order = rng.permutation(40)
-        assert view_agreement(ViewSpace(views[::-1], 5), labels) == pytest.approx(value)
-        assert view_agreement(ViewSpace([x[order] for x in views], 5), labels[order]) == pytest.approx(value)
+        assert agreement(measure, ViewSpace(views[::-1], 5), labels) == pytest.approx(value)
+        assert agreement(measure, ViewSpace([x[order] for x in views], 5), labels[order]) == pytest.approx(
+            value
+        )
 
     @settings(max_examples=15)
     @given(st.permutations(range(3)), seeds)
-    def test_names_of_separated_clusters_do_not_matter(self, names: list[int], seed: int):
+    def test_names_of_separated_clusters_do_not_matter(self, measure: Measure, names: list[int], seed: int):
         views, truth = separated([20, 12, 8], seed=seed)
-        assert view_agreement(ViewSpace(views, 5), np.array(names)[truth]) == 1
+        assert agreement(measure, ViewSpace(views, 5), np.array(names)[truth]) == 1
 
-    def test_one_giant_cluster_counts_nothing(self):
+    def test_one_giant_cluster_counts_nothing(self, measure: Measure):
         views = [np.random.default_rng(v).normal(size=(60, 3)) for v in range(2)]
         labels = (np.arange(60) >= 57).astype(np.int64)
-        assert view_agreement(ViewSpace(views, 5), labels) < 0.5
+        assert agreement(measure, ViewSpace(views, 5), labels) < 0.5
 
-    def test_identical_separated_views_agree_fully(self):
+    def test_identical_separated_views_agree_fully(self, measure: Measure):
         (x,), truth = separated([30, 10, 7], 1)
-        assert view_agreement(ViewSpace([x, x], 5), truth) == 1
+        assert agreement(measure, ViewSpace([x, x], 5), truth) == 1
 
-    def test_groups_that_only_one_view_shows_are_not_confirmed(self):
+    def test_groups_that_only_one_view_shows_are_not_confirmed(self, measure: Measure):
         (x,), truth = separated([30, 30], 1)
         noise = np.random.default_rng(0).normal(size=x.shape)
-        both, one = (view_agreement(ViewSpace(views, 5), truth) for views in ([x, x], [x, noise]))
+        both, one = (agreement(measure, ViewSpace(views, 5), truth) for views in ([x, x], [x, noise]))
         assert one < 0.6 < both
 
-    def test_the_truth_beats_other_partitions(self):
+    def test_the_truth_beats_other_partitions(self, measure: Measure):
         views, truth = separated([40, 20, 10])
         space, rng = ViewSpace(views, 5), np.random.default_rng(0)
-        assert view_agreement(space, truth) > view_agreement(space, rng.permutation(truth))
+        assert agreement(measure, space, truth) > agreement(measure, space, rng.permutation(truth))
+
+
+class TestPairAgreement:
+    def test_halves_of_a_homogeneous_group_score_low(self):
+        """Two views divide a group in different ways; Cohen's kappa over all clusters hardly sees it."""
+        rng = np.random.default_rng(0)
+        views, truth = [], np.repeat([0, 1, 2], [80, 20, 20])
+        for _ in range(2):
+            x = rng.normal(size=(120, 4))
+            x[truth > 0, 0] += 40
+            x[truth > 1, 1] += 9
+            views.append(x)
+        merged = np.where(truth == 0, (views[0][:, 0] > 0).astype(np.int64), 2)  # halves one, joins two
+        space = ViewSpace(views, 10)
+        votes, other = space.votes(truth), space.votes(merged)
+        assert pair_agreement(votes, truth) > 0.9 > 0.5 > pair_agreement(other, merged)
+
+    @settings(max_examples=20)
+    @given(seeds, st.integers(2, 4), st.integers(1, 3))
+    def test_equals_the_loops(self, seed: int, k: int, n_views: int):
+        rng = np.random.default_rng(seed)
+        labels = rng.permutation(np.arange(30) % k)
+        votes = [rng.integers(0, 5, size=(30, k)).astype(float) for _ in range(n_views)]
+        whole = np.sum(votes, axis=0)
+        others = [whole - own for own in votes] if n_views > 1 else [np.eye(k)[labels]]
+        sizes = np.bincount(labels)
+
+        def decide(counts: Floats, rows: Labels, a: int, b: int) -> Floats:
+            found: Floats = np.sign(counts[rows, a] / sizes[a] - counts[rows, b] / sizes[b])
+            return found
+
+        def correlation(a: int, b: int, v: int) -> float:
+            rows = np.flatnonzero((labels == a) | (labels == b))
+            decisions = np.stack([decide(x[v], rows, a, b) for x in (votes, others)])
+            (pp, pq), (_, qq) = np.cov(decisions, aweights=1 / sizes[labels[rows]], ddof=0)
+            return float(pq / np.sqrt(max(pp * qq, 1e-12)))
+
+        pairs = [
+            [np.mean([correlation(a, b, v) for v in range(n_views)]) for b in range(k) if b != a]
+            for a in range(k)
+        ]
+        expected = np.average(np.min(pairs, axis=1), weights=sizes)
+        assert pair_agreement(votes, labels) == pytest.approx(expected)
 
 
 class TestClusterAgreement:

@@ -83,7 +83,7 @@ class Example(nn.Module, Callback):
     ) -> Tensor | Signal:
         return STOP if progress == 1 else value.sum() + torch.rand((), generator=generator)
 
-    def evaluate(self, source: Source, generator: torch.Generator) -> float:
+    def evaluate(self, source: Source, generator: torch.Generator, start: Tensor | None) -> float:
         """Return a value that grows, so that the first epoch is the best."""
         self.n_evaluations += 1
         return float(self.n_evaluations)

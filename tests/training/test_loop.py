@@ -295,7 +295,7 @@ def monitored(
             weights.append(float(module.w.detach()))
 
     stage = Stage("s", len(values) // n_stages, module.step, Optimizer(0.1), eval_interval=eval_interval)
-    stage = stage._replace(monitor=lambda source, generator: next(remaining))
+    stage = stage._replace(monitor=lambda *args: next(remaining))
     stages = [stage._replace(name=f"s{i}") for i in range(n_stages)]
     history = train(module, stages, source(DATA, 10), seeded(), [Observer()])
     return [*weights, float(module.w.detach())], history

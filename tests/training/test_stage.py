@@ -53,7 +53,7 @@ def test_order_of_rows_depends_on_the_generator_alone():
 def test_monitor_is_evaluated_at_every_interval_and_at_the_end(
     eval_interval: int | None, expected: list[int]
 ):
-    stage = Stage("s", 7, monitor=lambda source, generator: 0.0, eval_interval=eval_interval)
+    stage = Stage("s", 7, monitor=lambda *args: 0.0, eval_interval=eval_interval)
     assert [epoch for epoch in range(7) if stage.is_evaluated(epoch)] == expected
 
 

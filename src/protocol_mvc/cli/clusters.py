@@ -136,8 +136,8 @@ def _edit_run(
     record["names"] = model.cluster_names_
     with lock_folder(output):
         write_run(output, model, record)
-    rows = zip(range(model.n_clusters), model.cluster_names_, model.cluster_sizes_.tolist(), strict=True)
-    console.print(table(f"{model.n_clusters} clusters", ("cluster", "name", "size"), rows))
+    rows = zip(range(model.n_clusters_), model.cluster_names_, model.cluster_sizes_.tolist(), strict=True)
+    console.print(table(f"{model.n_clusters_} clusters", ("cluster", "name", "size"), rows))
     console.info(f"Run: {output}")
     return {"run": output, "names": model.cluster_names_, "cluster_sizes": model.cluster_sizes_}
 

@@ -117,7 +117,9 @@ def _fit_model(
     scores = None if labels_true is None else all_scores(labels_true, model.labels_)
     names = ((), ()) if old is None else (old.cluster_names_, model.cluster_names_)
     changes = [] if model.changes_ is None else model.changes_.sentences(*names)
+    count = model.cluster_count_
     return {
+        "n_clusters": None if count is None else count.to_dict(),
         "seconds": round(seconds, 2),
         "clusters": cluster_rows(facts),
         "view_weights": dict(zip(views.names, model.view_weights_, strict=True)),
@@ -136,6 +138,8 @@ def _print_results(console: Console, record: JsonDict, run: Path) -> None:
         for c in record["clusters"]
     ]
     headers = ("cluster", "size", "share", "confidence")
+    if record["n_clusters"]:
+        console.print(record["n_clusters"]["message"])
     console.print(table(f"{len(rows)} clusters", headers, rows), *record["findings"], *record["changes"])
     for sentence in record["preparation"]:
         console.info(sentence)

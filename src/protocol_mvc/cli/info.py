@@ -16,6 +16,7 @@ from protocol_mvc.data.scaling import Scaler, describe_scaling, fit_scalers, sca
 from protocol_mvc.data.statistics import column_statistics
 from protocol_mvc.data.views import Views
 from protocol_mvc.estimators.base import MultiViewClusterer
+from protocol_mvc.estimators.cluster_count import count_in_views, parse_auto
 from protocol_mvc.estimators.clusterers import ESTIMATORS
 from protocol_mvc.exceptions import DivergenceError
 from protocol_mvc.partition.graphs import impute
@@ -35,8 +36,8 @@ WIDTH_FIELDS = ("projection_dim", "feature_dim", "latent_dim")
 
 def describe_data(console: Console, source: Source, settings: Settings) -> JsonDict:
     """Print and return a description of the data and an estimate of the cost of a fit."""
-    views, k = read_data(source).views, settings.n_clusters
-    scalers, clusters = fit_scalers_of(settings, views), None
+    views = read_data(source).views
+    scalers, clusters, k = fit_scalers_of(settings, views), None, resolve_n_clusters(console, settings, views)
     described = [describe_view(views, v, scaler) for v, scaler in enumerate(scalers)]
     if k is not None:
         sizes = estimate_cluster_sizes(views, k, settings.random_state)
@@ -57,6 +58,16 @@ def describe_data(console: Console, source: Source, settings: Settings) -> JsonD
         )
     console.print(*notes)
     return {**samples, "views": described, "clusters": clusters, "notes": notes}
+
+
+def resolve_n_clusters(console: Console, settings: Settings, views: Views) -> int | None:
+    """Return the number of clusters that was given or, for "auto", that the data show; None if none is."""
+    bounds = parse_auto(settings.n_clusters)
+    if bounds is None:
+        return None if settings.n_clusters is None else int(settings.n_clusters)
+    count = count_in_views(views, bounds, settings.random_state)
+    console.print(count.message)
+    return count.n_clusters
 
 
 def _print_description(console: Console, described: list[JsonDict], samples: JsonDict) -> None:
@@ -240,7 +251,7 @@ def estimate_cost(views: Views, model: MultiViewClusterer) -> Cost:
     The peak memory is that of the data (unless memory-mapped), the subsample of a stage and the outputs.
     """
     rows, n = np.sort(np.random.default_rng(0).permutation(len(views))[:TRIAL_SAMPLES]), len(views)
-    method, source, generator = model._set_up(views[rows])
+    method, source, generator, _ = model._set_up(views[rows])
     stages = method.stages()
     n_used = max((stage_samples(stage, n) for stage in stages if stage.n_epochs), default=n)
     n_columns = sum(scaler.n_outputs for scaler in source.scalers)
@@ -250,16 +261,16 @@ def estimate_cost(views: Views, model: MultiViewClusterer) -> Cost:
     n_bytes = (
         sum(stored_bytes(array) for array in views.arrays if not is_mapped(array))
         + (4 if n_used == n else 8) * n_used * dense  # a subsample is copied before it is scaled
-        + 16 * n_used * (N_SPACES * n_columns + views.n_views * model.n_clusters)  # partition
+        + 16 * n_used * (N_SPACES * n_columns + views.n_views * method.n_clusters)  # partition
         + 16 * n_used * views.n_views * width  # features
         + 16 * sum(parameter.numel() for parameter in method.parameters())
-        + 24 * n * model.n_clusters  # outputs of each sample
+        + 24 * n * method.n_clusters  # outputs of each sample
     )
     try:
         times = [measure_stage(stage, method, source, generator) for stage in stages]
     except DivergenceError:
         return Cost(int(n_bytes), None)
-    batch_size = resolve_auto(model.batch_size, model._method.batch_size)
+    batch_size = model._resolved_batch_size()
     return Cost(int(n_bytes), sum(t.extrapolate(n, len(rows), batch_size) for t in times))
 
 

@@ -9,18 +9,26 @@ from typing import Annotated, Any, Literal, Self
 
 import typer
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from protocol_mvc import io
 from protocol_mvc.cli.output import JsonDict
 from protocol_mvc.data.digits import load_digits_views
 from protocol_mvc.estimators.base import MultiViewClusterer
+from protocol_mvc.estimators.cluster_count import Bounds, parse_auto
 from protocol_mvc.estimators.clusterers import ESTIMATORS
 from protocol_mvc.io.labels import SUFFIXES, LabelFile, match_labels, read_labels
 from protocol_mvc.utils.config import flatten_config, update_config
 from protocol_mvc.utils.text import short_repr
 
 LOADERS = {".yaml": yaml.safe_load, ".yml": yaml.safe_load, ".toml": tomllib.loads, ".json": json.loads}
+
+
+def check_auto(n_clusters: str) -> str:
+    """Refuse a text that does not ask for a number of clusters."""
+    if parse_auto(n_clusters) is None:
+        raise ValueError("it must be 'auto', 'auto:LOW-HIGH' or a number of at least 2")
+    return n_clusters
 
 
 class Settings(BaseModel):
@@ -30,7 +38,7 @@ class Settings(BaseModel):
 
     method: str = "protocol"
     preset: str = "default"
-    n_clusters: Annotated[int, Field(ge=2)] | None = None
+    n_clusters: Annotated[int, Field(ge=2)] | Annotated[str, AfterValidator(check_auto)] | None = None
     scaling: str | list[str] | dict[str, str] = "auto"
     batch_size: Annotated[int, Field(ge=2)] | Literal["auto"] = "auto"
     random_state: Annotated[int, Field(ge=0, lt=2**63)] = 0
@@ -96,15 +104,23 @@ def check_choice(name: str, choices: Iterable[str], kind: str) -> None:
 
 
 def make_model(settings: Settings, *, verbose: bool = False) -> MultiViewClusterer:
-    """Return the unfitted estimator.
+    """Return the unfitted estimator, which finds the number of clusters if none is given."""
+    parameters = settings.model_dump(exclude={"method", "preset", "config"})
+    parameters["n_clusters"] = "auto" if settings.n_clusters is None else settings.n_clusters
+    return ESTIMATORS[settings.method](config=settings.config, verbose=int(verbose), **parameters)
+
+
+def parse_bounds(n_clusters: str) -> Bounds:
+    """Return the bounds of ``auto`` or ``auto:LOW-HIGH``.
 
     Raises:
-        BadParameter: if the number of clusters is not given.
+        BadParameter: if the text is something else.
     """
-    if settings.n_clusters is None:
-        raise typer.BadParameter("give the number of clusters: -k 10, or n_clusters in the config file")
-    parameters = settings.model_dump(exclude={"method", "preset", "config"})
-    return ESTIMATORS[settings.method](config=settings.config, verbose=int(verbose), **parameters)
+    try:
+        check_auto(n_clusters)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
+    return parse_auto(n_clusters) or Bounds()
 
 
 def parse_change(text: str) -> tuple[str, Any]:

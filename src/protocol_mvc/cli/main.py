@@ -40,7 +40,10 @@ IdColumn = Annotated[
 Labels = Annotated[
     str | None, Option(metavar="COLUMN|FILE", help="True labels, used only to compute scores after the fit.")
 ]
-NClusters = Annotated[int | None, Option("-k", "--n-clusters", help="Number of clusters.", min=2)]
+NClusters = Annotated[
+    str | None,
+    Option("-k", "--n-clusters", metavar="K|auto", help="Number of clusters, auto, or auto:LOW-HIGH."),
+]
 Method = Annotated[str | None, Option(help=f"One of {', '.join(METHODS)}. Default: protocol.")]
 Preset = Annotated[str | None, Option(help=f"Preset of the config: for protocol, {' or '.join(PRESETS)}.")]
 Config = Annotated[Path | None, Option(metavar="FILE", help="Settings in a .yaml, .toml or .json file.")]
@@ -135,6 +138,37 @@ def info(
     return describe_data(Console(as_json, quiet), source, settings)
 
 
+@app.command("suggest-k")
+def suggest_k(
+    data: Data,
+    bounds: Annotated[
+        str,
+        Option(
+            "-k", "--n-clusters", metavar="auto[:LOW-HIGH]", help="Bounds of the number, if there are any."
+        ),
+    ] = "auto",
+    views: ViewNames = None,
+    id_column: IdColumn = None,
+    seed: Seed = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> JsonDict:
+    """Suggest the number of clusters of DATA, with a range and the evidence of every split.
+
+    Every group is judged by its own members, so rare groups count as much as large ones. One group is a
+    possible answer. `fit -k auto` uses the same number.
+
+    Examples:
+      $ protocol-mvc suggest-k views.npz
+      $ protocol-mvc suggest-k cells.h5mu -k auto:5-30 --json
+    """
+    from protocol_mvc.cli.inputs import Source, parse_bounds
+    from protocol_mvc.cli.suggest import suggest_k
+
+    source = Source(paths=data, view_names=views, id_column=id_column)
+    return suggest_k(Console(as_json, quiet), source, parse_bounds(bounds), seed or 0)
+
+
 @app.command()
 def fit(
     context: typer.Context,
@@ -165,11 +199,12 @@ def fit(
 ) -> JsonDict:
     """Cluster DATA and write a run: the model, the labels and a record of the fit.
 
+    Without -k, as many clusters as the data show; see suggest-k.
     A checkpoint is saved in RUN every few seconds. After Ctrl-C or a crash, the same command with --resume
     continues the fit and gives the same result.
 
     Examples:
-      $ protocol-mvc fit views.npz -k 10 -o run
+      $ protocol-mvc fit views.npz -k auto -o run
       $ protocol-mvc fit image.csv text.csv --id-column sample -k 8 -o run --seed 1 --set scaling=standard
       $ protocol-mvc fit views.npz -k 10 --preset paper -o run
       $ protocol-mvc fit views.npz -k 10 --method mflvc -o run

@@ -22,6 +22,7 @@ from protocol_mvc.data.batches import BLOCK, Batch, Source
 from protocol_mvc.data.hashing import data_hash
 from protocol_mvc.data.scaling import fit_scalers
 from protocol_mvc.data.views import Views, as_views
+from protocol_mvc.estimators.cluster_count import count_in_views, parse_auto
 from protocol_mvc.estimators.outliers import OutlierMixin
 from protocol_mvc.estimators.steering import SteeringMixin, hard_labels
 from protocol_mvc.io import model
@@ -39,6 +40,7 @@ from protocol_mvc.partition.consensus import (
     warn_unreliable,
 )
 from protocol_mvc.partition.graphs import Labels
+from protocol_mvc.partition.n_clusters import ClusterCountSuggestion
 from protocol_mvc.training.checkpoint import Checkpoint, fit_identity
 from protocol_mvc.training.loop import train
 from protocol_mvc.training.stage import Callback, EpochRecord
@@ -95,7 +97,7 @@ class MultiViewClusterer(
 
     def __init__(
         self,
-        n_clusters: int = 8,
+        n_clusters: int | str = 8,
         *,
         config: Any = "default",
         view_columns: Any = None,
@@ -140,7 +142,7 @@ class MultiViewClusterer(
         digest = require_equal("data", data_hash(views))
         identity = fit_identity(self, digest)
         checkpoint = None if checkpoint_dir is None else Checkpoint(checkpoint_dir, identity)
-        module, source, generator = self._set_up(views, checkpoint)
+        module, source, generator, count = self._set_up(views, checkpoint)
         stages = module.stages()
         with progress_bar(sum(stage.n_epochs for stage in stages), visible=self.verbose > 0) as advance:
             callbacks = [_ProgressBar(advance), *([checkpoint] if checkpoint else [])]
@@ -154,8 +156,10 @@ class MultiViewClusterer(
         inferred = infer_all(self.module_, source, features=len(views) <= MAX_EMBEDDED)
         self._set_results(inferred, history, source.device)
         self._fit_outliers(source)
+        self.cluster_count_ = count
         self.changes_ = None if like is None else self._renumber_like(like, views)
-        warn_unreliable(tiny_cluster_messages(self.cluster_sizes_))
+        one_group = [count.message] if count and self.n_clusters_ == 1 else []
+        warn_unreliable(one_group + tiny_cluster_messages(self.cluster_sizes_))
         return self
 
     def fit_predict(self, X: Any, y: Any = None, **kwargs: Any) -> Labels:
@@ -228,6 +232,11 @@ class MultiViewClusterer(
         return model.load([cls], folder, device)
 
     @property
+    def n_clusters_(self) -> int:
+        """Number of clusters K: `n_clusters`, or the number that was found."""
+        return len(self.cluster_sizes_)
+
+    @property
     def imbalance_ratio_(self) -> float:
         """Size of the smallest non-empty cluster / size of the largest."""
         sizes = self.cluster_sizes_
@@ -276,11 +285,13 @@ class MultiViewClusterer(
         n, k = len(views), self.n_clusters
         if n < 2:
             raise ValueError(f"clustering needs at least 2 samples, got n_samples = {n}: pass more rows")
-        if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or not 2 <= k <= n:
+        is_number = isinstance(k, (int, np.integer)) and not isinstance(k, bool) and 2 <= k <= n
+        if not is_number and parse_auto(k) is None:
             raise ValueError(
-                f"n_clusters must be an integer from 2 to the number of samples ({n}), got {short_repr(k)}"
+                "n_clusters must be 'auto', 'auto:LOW-HIGH' or an integer from 2 to the number of samples "
+                f"({n}), got {short_repr(k)}"
             )
-        size = resolve_auto(self.batch_size, self._method.batch_size)
+        size = self._resolved_batch_size()
         if not isinstance(size, (int, np.integer)) or size < 2:
             raise ValueError(
                 f"batch_size must be 'auto' or a whole number of at least 2, got {short_repr(size)}"
@@ -298,22 +309,30 @@ class MultiViewClusterer(
         """Return the config of a fit."""
         return resolve_config(self.config, self._presets)
 
+    def _resolved_batch_size(self) -> Any:
+        """Return the number of samples of a training step: that of the config or of the method if "auto"."""
+        default = getattr(self._resolved_config(), "batch_size", self._method.batch_size)
+        return resolve_auto(self.batch_size, default)
+
     def _set_up(
         self, views: Views, checkpoint: Checkpoint | None = None
-    ) -> tuple[Any, Source, torch.Generator]:
-        """Return the untrained module, the source of batches and the random generator of a fit."""
+    ) -> tuple[Any, Source, torch.Generator, ClusterCountSuggestion | None]:
+        """Return the untrained module, the source of batches, the random generator and the suggested K."""
         config, device = self._resolved_config(), resolve_device(self.device)
         seed = (
             resolve_seed(self.random_state) if checkpoint is None else checkpoint.seed_or(self.random_state)
         )
-        generator = torch.Generator().manual_seed(int(broadcast(torch.tensor(seed))))
+        seed = int(broadcast(torch.tensor(seed)))
+        generator, bounds = torch.Generator().manual_seed(seed), parse_auto(self.n_clusters)
+        count = None if bounds is None else count_in_views(views, bounds, seed)
+        n_clusters = self.n_clusters if count is None else int(broadcast(torch.tensor(count.n_clusters)))
         scaling = resolve_auto(self.scaling, self._method.scaling)
         scalings = fit_scalers(views, scaling, getattr(config, "n_components", None))
-        size = int(resolve_auto(self.batch_size, self._method.batch_size))
+        size = int(self._resolved_batch_size())
         source = Source(views, scalings, batch_size=size, device=device, shared=True)
         dims = [scaler.n_outputs for scaler in scalings]
-        method = build(lambda: self._method(config, dims, self.n_clusters), generator).to(device)
-        return method, source, generator
+        method = build(lambda: self._method(config, dims, n_clusters), generator).to(device)
+        return method, source, generator, count
 
     def _is_table(self, X: Any) -> bool:
         """Return whether X is one array or data frame, whose columns scikit-learn can check."""
@@ -348,7 +367,7 @@ class MultiViewClusterer(
     def _set_results(self, inferred: Inferred, history: list[EpochRecord], device: torch.device) -> None:
         """Set the fitted attributes, with the clusters numbered from the largest to the smallest."""
         proba = inferred.log_proba.exp().numpy()
-        sizes = np.bincount(hard_labels(proba), minlength=self.n_clusters)
+        sizes = np.bincount(hard_labels(proba), minlength=inferred.log_proba.shape[1])
         self._order, self._edits, self._names = np.argsort(-sizes, kind="stable"), (), None
         self._set_distributions(proba[:, self._order])
         self.class_prior_ = self.module_.class_prior().cpu().numpy()[self._order]

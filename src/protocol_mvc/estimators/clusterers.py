@@ -15,7 +15,8 @@ class PROTOCOL(MultiViewClusterer):
     """Multi-view clustering for groups of very unequal size (PROTOCOL, ICML 2025).
 
     Args:
-        n_clusters: number of clusters K.
+        n_clusters: number of clusters K, or ``"auto"``: as many as the data show, at most 40. Bounds may be
+            given: ``"auto:5-30"``. See `suggest_n_clusters`.
         config: name of a preset (``"default"`` or ``"paper"``) or a `ProtocolConfig`. Its fields are also
             parameters: ``set_params(config__structure__n_rounds=1)``.
         view_columns: columns of each view if X is one 2-D array: ``[(0, 64), (64, 128)]``, lists of columns,
@@ -29,11 +30,14 @@ class PROTOCOL(MultiViewClusterer):
 
     Attributes:
         labels_: cluster of each training sample (n,); cluster 0 is the largest after a plain fit.
+        n_clusters_: number of clusters.
+        cluster_count_: with ``n_clusters="auto"``, range and reasons of the number of clusters; None
+            otherwise, and not in a loaded model.
         sample_ids_: identifier of each training sample: row numbers, or the index of data frames.
         cluster_sizes_: number of training samples of each cluster (K,), descending after a plain fit.
         cluster_names_: names of the clusters (K,), see `rename_clusters`; without a name, the number.
-        changes_: after ``fit(X, like=old)``, what happened to the older clusters; not in a loaded
-            model.
+        changes_: after ``fit(X, like=old)``, what happened to the clusters of the older model; not in a
+            loaded model.
         imbalance_ratio_: size of the smallest non-empty cluster / size of the largest.
         class_prior_: class frequencies estimated by the transport (K,).
         view_weights_: weight of each view in the consensus (V,).

@@ -32,7 +32,7 @@ def hard_labels(proba: Floats) -> Labels:
 class SteeringMixin:
     """Methods that return a new fitted model with other clusters; the network stays as it is."""
 
-    n_clusters: int
+    n_clusters: int | str
     labels_: Labels
     cluster_sizes_: Labels
     class_prior_: Floats
@@ -205,7 +205,7 @@ class SteeringMixin:
         mine, theirs = shared_rows(self.sample_ids_, old.sample_ids_)
         before = old.predict(X) if mine is None else old.labels_[theirs]
         rows = slice(None) if mine is None else mine
-        shape = (len(old.cluster_sizes_), self.n_clusters)
+        shape = (len(old.cluster_sizes_), len(self.cluster_sizes_))
         order = number_like(count_pairs(before, self.labels_[rows], shape))
         self._order, self.class_prior_ = self._order[order], self.class_prior_[order]
         self._set_distributions(self.label_distributions_[:, order])

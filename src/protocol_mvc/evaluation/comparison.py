@@ -14,8 +14,8 @@ from scipy.sparse import csr_matrix, triu
 from sklearn.cluster import HDBSCAN, AgglomerativeClustering, SpectralClustering
 from sklearn.mixture import GaussianMixture
 
-from protocol_mvc.data.scaling import Scaler, fit_scalers, scaled_rows
 from protocol_mvc.data.views import Views, as_views
+from protocol_mvc.estimators.cluster_count import prepare
 from protocol_mvc.partition.consensus import simplified_silhouette
 from protocol_mvc.partition.graphs import (
     Communities,
@@ -24,7 +24,6 @@ from protocol_mvc.partition.graphs import (
     Labels,
     ViewSpace,
     compact,
-    impute,
     join_views,
     kmeans,
     modularity,
@@ -32,7 +31,7 @@ from protocol_mvc.partition.graphs import (
 from protocol_mvc.partition.selection import view_agreement
 from protocol_mvc.utils.text import short_repr
 
-N_COMPONENTS, N_NEIGHBORS = 50, 15
+N_NEIGHBORS = 15
 UMAP_DIM = 10
 MIN_CLUSTER_SIZES = (5, 10, 20, 40, 80, 160)  # of HDBSCAN; the one with about K clusters is taken
 
@@ -133,18 +132,6 @@ def stopwatch() -> Iterator[list[float]]:
     times += [time.perf_counter() - wall, time.process_time() - cpu]
 
 
-def prepare(views: Views) -> tuple[Sequence[Scaler], list[Features]]:
-    """Return the scalers and the principal components (n, d_v) of every view; absent rows are imputed."""
-    scalers = fit_scalers(views, "auto", N_COMPONENTS)
-    components: list[Any] = components_of(views, scalers)
-    return scalers, components if views.is_complete else [*impute(components, views.mask)]
-
-
-def components_of(views: Views, scalers: Sequence[Scaler]) -> list[Any]:
-    """Return the principal components (n, d_v) of every view, with zeros in absent rows."""
-    return [scaled_rows(views, v, slice(None), scaler) for v, scaler in enumerate(scalers)]
-
-
 def cluster(method: str, views: Views, components: Sequence[Features], n_clusters: int, seed: int) -> Labels:
     """Return the labels (n,) of a method of `METHODS`; "protocol" prepares the views itself."""
     if method == "protocol":
@@ -177,7 +164,7 @@ def scores_without_labels(space: ViewSpace, labels: Labels) -> dict[str, float]:
     labels, several = compact(labels), len(space.views) > 1
     return {
         "modularity": modularity(space.graph("views", space.n_neighbors), labels),
-        "agreement": view_agreement(space, labels) if several else float("nan"),
+        "agreement": view_agreement(space.votes(labels), labels) if several else float("nan"),
         "silhouette": simplified_silhouette(space.joined, labels),
     }
 
@@ -242,22 +229,22 @@ def _leiden(components: Sequence[Features], n_clusters: int, seed: int, n_neighb
     return kind(summed_graph(components, n_neighbors), seed).exactly(n_clusters)
 
 
-def _umap(components: Sequence[Features], seed: int) -> Floats:
-    """Return the samples in the few dimensions of UMAP (n, 10)."""
+def umap_embedding(components: Sequence[Features], seed: int, dim: int = UMAP_DIM) -> Floats:
+    """Return the samples in the few dimensions of UMAP (n, dim)."""
     from umap import UMAP  # an optional dependency
 
     x = join_views(components)
-    n_neighbors, dim = min(N_NEIGHBORS, len(x) - 1), min(UMAP_DIM, max(2, len(x) - 2))
+    n_neighbors, dim = min(N_NEIGHBORS, len(x) - 1), min(dim, max(2, len(x) - 2))
     model = UMAP(n_neighbors=n_neighbors, n_components=dim, min_dist=0.0, random_state=seed)
     return np.asarray(model.fit_transform(x), dtype=np.float64)
 
 
 def _umap_gmm(components: Sequence[Features], n_clusters: int, seed: int) -> Labels:
-    return _mixture(_umap(components, seed), n_clusters, seed, "full")
+    return _mixture(umap_embedding(components, seed), n_clusters, seed, "full")
 
 
 def _umap_hdbscan(components: Sequence[Features], n_clusters: int, seed: int) -> Labels:
-    x = _umap(components, seed)
+    x = umap_embedding(components, seed)
     sizes = [size for size in MIN_CLUSTER_SIZES if size <= len(x)] or [2]
     found = [HDBSCAN(min_cluster_size=size, copy=True).fit_predict(x).astype(np.int64) for size in sizes]
     return min(found, key=lambda labels: abs(int(labels.max()) + 1 - n_clusters))

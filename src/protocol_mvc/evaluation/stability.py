@@ -57,14 +57,15 @@ def stability(
             f"n_resamples must be at least 1 and subsample in (0, 1], got {n_resamples!r} and {subsample!r}"
         )
     rng = np.random.default_rng(random_state)
-    refits, size = [], max(model.n_clusters, round(subsample * len(views)))
+    refits, size = [], max(model.n_clusters_, round(subsample * len(views)))
     for _ in range(n_resamples):
         rows = np.sort(rng.permutation(len(views))[:size])
         other = clone(model).set_params(view_columns=None, random_state=int(rng.integers(2**31)))
+        other.n_clusters = model.n_clusters_
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UnreliableClusterWarning)  # only the model itself is assessed
             refits.append(other.fit(views[rows]).predict(views))
-    cluster_jaccard, sample_agreement = resampling_overlap(model.labels_, refits, model.n_clusters)
+    cluster_jaccard, sample_agreement = resampling_overlap(model.labels_, refits, model.n_clusters_)
     messages, sizes = tiny_cluster_messages(model.cluster_sizes_), model.cluster_sizes_
     unstable = np.flatnonzero((cluster_jaccard < DISSOLVED_JACCARD) & (sizes >= MIN_CLUSTER_SIZE))
     if len(unstable):

@@ -90,7 +90,7 @@ class ModelRecord(_Record):
     n_features_in: int
     feature_names_in: tuple[str, ...] | None
     views: Annotated[tuple[ViewRecord, ...], Field(min_length=1)]
-    label_order: Annotated[tuple[int, ...], Field(min_length=2)]  # output of the network for each label
+    label_order: Annotated[tuple[int, ...], Field(min_length=1)]  # output of the network for each label
     id_dtype: str
     edits: tuple[EditRecord, ...] = ()  # applied in this order to the labels of `label_order`
     cluster_names: tuple[str | None, ...] | None = None

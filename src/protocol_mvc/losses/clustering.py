@@ -76,4 +76,4 @@ def cauchy_schwarz(member: Tensor, kernel: Tensor) -> Tensor:
     n = member.T @ kernel @ member
     size = n.diagonal()
     ratio = n.clamp_min(MIN_SIMILARITY) / (size[:, None] * size).clamp_min(MIN_SIMILARITY**2).sqrt()
-    return 2 / (k * (k - 1)) * ratio.triu(1).sum()
+    return 2 / max(k * (k - 1), 1) * ratio.triu(1).sum()

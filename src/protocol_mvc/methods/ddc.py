@@ -124,7 +124,7 @@ class DdcMethod(DeepMethod):
         return ddc(outputs.hidden, outputs.logits.softmax(1), self.config.rel_sigma)
 
     @torch.no_grad()
-    def evaluate(self, source: Source, generator: torch.Generator) -> float:
+    def evaluate(self, source: Source, generator: torch.Generator, start: Tensor | None = None) -> float:
         """Return the mean of the monitored loss over all batches, in evaluation mode."""
         values = []
         with evaluating(self):

@@ -21,8 +21,7 @@ from protocol_mvc.partition.graphs import (
     merge_groups,
     one_hot,
 )
-
-N_NEAREST_GROUPS = 6  # groups with which a group is compared before a merge
+from protocol_mvc.partition.merging import Merging, merge_by
 
 
 def candidate_partitions(
@@ -39,27 +38,32 @@ def candidate_partitions(
     """
     o = options
     features = ViewSpace(learned, o.n_neighbors)
-    spaces = [data, features]
-    for source, factors in ((features, o.groups_per_cluster_learned), (data, o.groups_per_cluster_data)):
-        found = Communities(source.graph("all", o.n_neighbors_graph), seed)
+    for space, factors in ((features, o.groups_per_cluster_learned), (data, o.groups_per_cluster_data)):
+        communities = _communities(space, seed, o)
+        yield from _partitions_of_space(space, communities, n_clusters, o)
         for factor in factors:
-            groups = found.about(max(n_clusters + 2, min(round(factor * n_clusters), len(data.joined) // 5)))
+            n_groups = max(n_clusters + 2, min(round(factor * n_clusters), len(data.joined) // 5))
+            groups = communities[0].about(n_groups)
             directions = [discriminant_directions(x, groups, o.shrinkage) for x in data.views]
-            spaces.append(ViewSpace(directions, o.n_neighbors))
-    for space in spaces:
-        yield from _partitions_of_space(space, n_clusters, seed, o)
+            sharpened = ViewSpace(directions, o.n_neighbors)
+            yield from _partitions_of_space(sharpened, _communities(sharpened, seed, o), n_clusters, o)
+
+
+def _communities(space: ViewSpace, seed: int, options: PartitionOptions) -> list[Communities]:
+    """Return the communities of two graphs of a space: of all views, and of the joined views."""
+    graphs = (space.graph("all", options.n_neighbors_graph), space.graph("joined", options.n_neighbors))
+    return [Communities(graph, seed) for graph in graphs]
 
 
 def _partitions_of_space(
-    space: ViewSpace, n_clusters: int, seed: int, options: PartitionOptions
+    space: ViewSpace, communities: Sequence[Communities], n_clusters: int, options: PartitionOptions
 ) -> Iterator[Labels]:
-    """Yield the communities of two graphs of a space at K, and those of over-clusterings merged to K."""
+    """Yield the communities of the graphs of a space at K, and those of over-clusterings merged to K."""
     o = options
-    for graph in (space.graph("all", o.n_neighbors_graph), space.graph("joined", o.n_neighbors)):
-        communities = Communities(graph, seed)
-        found = [communities.exactly(n_clusters)]
+    for each in communities:
+        graph, found = each.graph, [each.exactly(n_clusters)]
         for factor in o.over_clustering:
-            groups = communities.about(max(n_clusters + 1, round(factor * n_clusters)))
+            groups = each.about(max(n_clusters + 1, round(factor * n_clusters)))
             weights = edge_weights(graph, groups)
             found.append(merge_confused(space, groups, n_clusters))
             found.append(merge_groups(weights, n_clusters, "smaller")[groups])
@@ -77,25 +81,39 @@ def discriminant_directions(x: Features, groups: Labels, shrinkage: float) -> Fl
         groups: group of each sample (n,).
         shrinkage: weight of a multiple of the identity in the covariance within the groups.
     """
-    x, member = np.asarray(x, np.float64) - np.mean(x, axis=0, dtype=np.float64), one_hot(groups)
-    means = (member.T @ x) / np.maximum(member.sum(axis=0), 1)[:, None]
-    residual, width = x - means[groups], x.shape[1]
-    within = residual.T @ residual / len(x)
-    ridge = (shrinkage * np.trace(within) + 1e-6 * np.square(x).sum() / len(x)) / width + 1e-30
-    values, vectors = np.linalg.eigh((1 - shrinkage) * within + ridge * np.eye(width))
-    whiten = (vectors / np.sqrt(values)) @ vectors.T
+    x = np.asarray(x, np.float64) - np.mean(x, axis=0, dtype=np.float64)
+    means, whiten = group_means(x, groups), whitening(x, groups, shrinkage)
     between = (means - means.mean(axis=0)) @ whiten
-    directions = np.linalg.eigh(between.T @ between)[1][:, ::-1][:, : min(len(means) - 1, width)]
+    directions = np.linalg.eigh(between.T @ between)[1][:, ::-1][:, : min(len(means) - 1, x.shape[1])]
     projected: Floats = x @ whiten @ directions
     return projected
 
 
+def whitening(x: Floats, groups: Labels, shrinkage: float) -> Floats:
+    """Return the matrix (d, d) that makes the covariance within the groups the identity.
+
+    Args:
+        x: features of mean 0 (n, d).
+        groups: group of each sample (n,).
+        shrinkage: weight of a multiple of the identity in the covariance within the groups.
+    """
+    residual, width = x - group_means(x, groups)[groups], x.shape[1]
+    within = residual.T @ residual / len(x)
+    ridge = (shrinkage * np.trace(within) + 1e-6 * np.square(x).sum() / len(x)) / width + 1e-30
+    values, vectors = np.linalg.eigh((1 - shrinkage) * within + ridge * np.eye(width))
+    whiten: Floats = (vectors / np.sqrt(values)) @ vectors.T
+    return whiten
+
+
+def group_means(x: Features, groups: Labels) -> Floats:
+    """Return the mean of the features of every group (m, d)."""
+    member = one_hot(groups)
+    means: Floats = (member.T @ x) / np.maximum(member.sum(axis=0), 1)[:, None]
+    return means
+
+
 def merge_confused(space: ViewSpace, groups: Labels, n_clusters: int) -> Labels:
     """Merge the two groups that the neighbours of their members tell apart least, until K remain.
-
-    The margin of group a against group b is the mean over the members of a of
-    ``(own - other) / (own + other + 1)``, with the numbers of neighbours in a and in b. A pair is judged by
-    the mean of its two margins, so a small group counts as much as a large one.
 
     Args:
         space: neighbours of the samples in every view.
@@ -105,35 +123,8 @@ def merge_confused(space: ViewSpace, groups: Labels, n_clusters: int) -> Labels:
     Returns:
         The merged labels (n,), which have more than K clusters only if no edges connect them.
     """
-    votes = np.sum(space.votes(groups), axis=0)
-    members = {c: np.flatnonzero(groups == c) for c in range(int(groups.max()) + 1)}
-    edges = np.stack([votes[rows].sum(axis=0) for rows in members.values()])
-    edges = edges + edges.T
-    margins: dict[tuple[int, int], float] = {}
-
-    def margin(a: int, b: int) -> float:
-        own, other = votes[members[a], a], votes[members[a], b]
-        return float(np.mean((own - other) / (own + other + 1)))
-
-    def compare(a: int) -> None:
-        rest = np.array([c for c in members if c != a], dtype=np.int64)
-        strength = edges[a, rest] / np.sqrt(np.maximum(edges[rest].sum(axis=1), 1e-9))
-        for b in rest[np.argsort(-strength, kind="stable")[:N_NEAREST_GROUPS]]:
-            pair = (min(a, int(b)), max(a, int(b)))
-            if pair not in margins and edges[pair] > 0:
-                margins[pair] = (margin(*pair) + margin(*pair[::-1])) / 2
-
-    for c in members:
-        compare(c)
-    while len(members) > n_clusters and margins:
-        a, b = min(margins, key=lambda pair: (margins[pair], pair))
-        votes[:, a] += votes[:, b]
-        edges[a] += edges[b]
-        edges[:, a] += edges[:, b]
-        members[a] = np.concatenate([members[a], members.pop(b)])
-        margins = {pair: value for pair, value in margins.items() if not {a, b} & {*pair}}
-        compare(a)
-    merged = np.zeros(len(groups), dtype=np.int64)
-    for c, rows in enumerate(members.values()):
-        merged[rows] = c
-    return merged
+    merging = Merging(np.sum(space.votes(groups), axis=0), groups)
+    for _ in merge_by(merging, merging.margin):
+        if len(merging.members) <= n_clusters:
+            break
+    return merging.labels()

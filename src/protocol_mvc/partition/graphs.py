@@ -1,7 +1,7 @@
 """Neighbour graphs of several views, and their communities."""
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Literal
 
@@ -17,7 +17,7 @@ Floats = npt.NDArray[np.float64]
 Labels = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 MIN_RESOLUTION, MAX_RESOLUTION = 0.02, 100.0  # of the Louvain method
-MAX_BISECTIONS, MIN_STEP = 16, 1e-3  # of the logarithm of the resolution
+MAX_SEARCHES = 12  # of a resolution
 
 
 def kmeans(x: Features, n_clusters: int, seed: int, n_init: int = 10) -> Labels:
@@ -159,34 +159,55 @@ class Communities:
         self._found: dict[float, Labels] = {}  # by the logarithm of the resolution
 
     def exactly(self, n_clusters: int) -> Labels:
-        """Return K communities: the resolution is bisected, and surplus communities are merged."""
-        self._bisect(n_clusters, 0)
+        """Return K communities: the resolution is searched, and surplus communities are merged."""
+        self._search(n_clusters, 0)
         enough = [labels for labels in self._found.values() if labels.max() + 1 >= n_clusters]
         labels = min(enough or self._found.values(), key=lambda z: abs(int(z.max()) + 1 - n_clusters))
         merged: Labels = merge_groups(edge_weights(self.graph, labels), n_clusters, "modularity")[labels]
         return merged
 
     def about(self, n_groups: int) -> Labels:
-        """Return about `n_groups` communities, within 8 % or 1 where the bisection finds them."""
-        self._bisect(n_groups, max(1, round(0.08 * n_groups)))
+        """Return about `n_groups` communities, within 8 % or 1 where the search finds them."""
+        self._search(n_groups, max(1, round(0.08 * n_groups)))
         return min(self._found.values(), key=lambda z: abs(np.log((z.max() + 1) / n_groups)))
 
-    def _bisect(self, target: int, slack: int) -> None:
-        """Bisect the resolution until the number of communities is within the slack."""
-        for _ in range(MAX_BISECTIONS):
+    def _search(self, target: int, slack: int) -> None:
+        """Search the resolution until the number of communities is within the slack."""
+        for _ in range(MAX_SEARCHES):
             counts = {x: int(labels.max()) + 1 for x, labels in self._found.items()}
             if any(abs(count - target) <= slack for count in counts.values()):
                 return
-            low = max((x for x, count in counts.items() if count < target), default=np.log(MIN_RESOLUTION))
-            high = min((x for x, count in counts.items() if count > target), default=np.log(MAX_RESOLUTION))
-            x = float((low + high) / 2) if counts else 0.0
-            if x in self._found or high - low < MIN_STEP:
+            x = next_resolution(counts, target)
+            if x in self._found:
                 return
             self._found[x] = self.find(float(np.exp(x)))
 
     def find(self, resolution: float) -> Labels:
         """Return the communities (n,) at a resolution."""
         return louvain(self.graph, resolution, self.seed)
+
+
+def next_resolution(counts: Mapping[float, int], target: int) -> float:
+    """Return where to look for a number of communities: the next logarithm of the resolution.
+
+    The logarithm of the number of communities is interpolated between the nearest resolutions with too few
+    and with too many; outside of those it is taken to grow by 1 / 1.3 of the logarithm of the resolution.
+
+    Args:
+        counts: numbers of communities by the logarithm of the resolution.
+        target: wanted number of communities.
+    """
+    few = max((x for x, count in counts.items() if count < target), default=None)
+    many = min((x for x, count in counts.items() if count > target), default=None)
+    distance = {x: abs(np.log(target / count)) for x, count in counts.items()}
+    if few is not None and many is not None:
+        share = distance[few] / (distance[few] + distance[many])
+        x = few + (many - few) * np.clip(share, 0.1, 0.9)
+    elif few is not None:
+        x = few + max(1.3 * distance[few], 0.1)
+    else:
+        x = 0.0 if many is None else many - max(1.3 * distance[many], 0.1)
+    return float(np.clip(x, np.log(MIN_RESOLUTION), np.log(MAX_RESOLUTION)))
 
 
 def merge_groups(weights: Floats, n_clusters: int, by: Literal["inner", "smaller", "modularity"]) -> Labels:

@@ -1,12 +1,13 @@
 """The choice of a partition among candidates, without labels.
 
-Two criteria are added. The first asks whether the views confirm each other: whether the neighbours of a
-sample in one view are in the same cluster as its neighbours in the other views. The second asks how often
-every single cluster appears among the other candidates; small clusters count as much as large ones, so that
-rare groups are not outvoted.
+Three criteria are added. The first asks whether the views confirm each other: whether the neighbours of a
+sample in one view are in the same cluster as its neighbours in the other views. The second asks the same of
+every cluster and the one that is hardest to tell from it: the halves of a homogeneous group, which views
+divide in different ways, score low. The third asks how often every single cluster appears among the other
+candidates; small clusters count as much as large ones, so that rare groups are not outvoted.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -14,7 +15,7 @@ import numpy as np
 from protocol_mvc.partition.candidates import candidate_partitions
 from protocol_mvc.partition.config import PartitionOptions
 from protocol_mvc.partition.consensus import contingency, relabel_to_match
-from protocol_mvc.partition.graphs import Features, Floats, Labels, ViewSpace, kmeans
+from protocol_mvc.partition.graphs import Features, Floats, Labels, ViewSpace, kmeans, one_hot
 
 DEFAULT = PartitionOptions()
 
@@ -55,25 +56,28 @@ def find_partition(
         found = list(candidate_partitions(data, learned, n_clusters, seed, options))
     if not found:
         found = [kmeans(data.joined, n_clusters, seed)]
-    return select_partition(found, data, n_clusters, options.view_agreement_weight)
+    return select_partition(found, data, n_clusters, options)
 
 
 def select_partition(
-    candidates: Sequence[Labels], data: ViewSpace, n_clusters: int, view_agreement_weight: float = 2.0
+    candidates: Sequence[Labels], data: ViewSpace, n_clusters: int, options: PartitionOptions = DEFAULT
 ) -> Selection:
-    """Return the candidate with the largest weighted sum of two criteria, both at most 1.
+    """Return the candidate with the largest weighted sum of three criteria, each at most 1.
 
-    The criteria are `view_agreement` and the mean of `cluster_agreement` with all candidates.
+    The criteria are `view_agreement`, `pair_agreement` and the mean of `cluster_agreement` with all
+    candidates, whose weight is 1.
 
     Args:
         candidates: labels (n,) each.
         data: the prepared data of every view.
         n_clusters: number of clusters K.
-        view_agreement_weight: weight of the first criterion; that of the second is 1.
+        options: weights of the first two criteria.
     """
-    confirmation = [view_agreement(data, labels) for labels in candidates]
-    agreement = cluster_agreement(candidates).mean(axis=1)
-    score = view_agreement_weight * np.array(confirmation) + agreement
+    score = cluster_agreement(candidates).mean(axis=1)
+    for i, labels in enumerate(candidates):
+        votes = data.votes(labels)
+        score[i] += options.view_agreement_weight * view_agreement(votes, labels)
+        score[i] += options.pair_agreement_weight * pair_agreement(votes, labels)
     order = np.argsort(-score.round(9), kind="stable")  # the same for any order of summation
     best = candidates[order[0]]
     others = [candidates[i] for i in order[1 : 1 + len(candidates) // 4]]
@@ -81,7 +85,7 @@ def select_partition(
     return Selection(best, np.mean(same, axis=0) if same else np.ones(len(best)))
 
 
-def view_agreement(data: ViewSpace, labels: Labels) -> float:
+def view_agreement(votes: Sequence[Floats], labels: Labels) -> float:
     r"""Return how well the neighbours in one view and in the other views agree on the cluster of a sample.
 
     In every view, and in all other views together, a sample gets the cluster with the most votes of its
@@ -89,17 +93,75 @@ def view_agreement(data: ViewSpace, labels: Labels) -> float:
     of both labels, :math:`(p_o - p_e) / (1 - p_e)`, with the observed agreement and that of chance; so one
     giant cluster, on which all views agree by chance, counts nothing. A single view is compared with the
     labels themselves.
+
+    Args:
+        votes: number of neighbours (n, K) of every sample in every cluster, for each view.
+        labels: cluster of each sample (n,).
     """
-    votes, sizes = data.votes(labels), np.bincount(labels)
-    total = np.sum(votes, axis=0)
     kappas = []
-    for own in votes:
-        others = ((total - own) / sizes).argmax(axis=1) if len(votes) > 1 else labels
-        table = contingency((own / sizes).argmax(axis=1), others, len(sizes))
+    for own, others in _shares(votes, labels):
+        table = contingency(own.argmax(axis=1), others.argmax(axis=1), own.shape[1])
         p = table / table.sum()
         chance = float(p.sum(axis=0) @ p.sum(axis=1))
         kappas.append((np.trace(p) - chance) / max(1 - chance, 1e-12))
     return float(np.mean(kappas))
+
+
+def pair_agreement(votes: Sequence[Floats], labels: Labels) -> float:
+    r"""Return how well the views agree on which of two similar clusters the members of both belong to.
+
+    For a pair of clusters a, b and a view, the decision about a member of either is the sign of the
+    difference of the votes for a and for b in relation to the sizes. The agreement of a pair is the
+    correlation of the decisions of one view and of all other views together, with a and b of equal weight,
+    averaged over the views. The result is the mean over all samples of the smallest agreement of their
+    cluster with another one.
+
+    Args:
+        votes: number of neighbours (n, K) of every sample in every cluster, for each view.
+        labels: cluster of each sample (n,).
+    """
+    sizes = np.bincount(labels)
+    if len(sizes) < 2:
+        return 0.0
+    weight = one_hot(labels) / np.maximum(sizes, 1)
+    agreement = np.mean([_decision_correlation(weight, *view) for view in _shares(votes, labels)], axis=0)
+    np.fill_diagonal(agreement, np.inf)
+    return float(agreement.min(axis=1) @ sizes / len(labels))
+
+
+def _shares(votes: Sequence[Floats], labels: Labels) -> Iterator[tuple[Floats, Floats]]:
+    """Yield for every view the votes in relation to the sizes (n, K), in that view and in all others."""
+    sizes, total = np.maximum(np.bincount(labels), 1), np.sum(votes, axis=0)
+    for own in votes:
+        yield own / sizes, ((total - own) / sizes if len(votes) > 1 else one_hot(labels))
+
+
+def _decision_correlation(weight: Floats, own: Floats, others: Floats) -> Floats:
+    """Return the correlation (K, K) of two views' decisions between any two clusters.
+
+    Args:
+        weight: weight of each sample in the mean over its cluster (n, K).
+        own: votes of one view (n, K).
+        others: votes of the other views (n, K).
+    """
+    labels = weight.argmax(axis=1)[:, None]
+    p, q = (np.sign(np.take_along_axis(x, labels, axis=1) - x) for x in (own, others))
+    mean_p, mean_q = _pair_mean(weight, p, -1), _pair_mean(weight, q, -1)
+    variance = (_pair_mean(weight, p * p) - mean_p**2) * (_pair_mean(weight, q * q) - mean_q**2)
+    covariance = _pair_mean(weight, p * q) - mean_p * mean_q
+    correlation: Floats = covariance / np.sqrt(np.maximum(variance, 1e-12))
+    return correlation
+
+
+def _pair_mean(weight: Floats, x: Floats, sign: int = 1) -> Floats:
+    """Return the mean of x (n, K) over the members of two clusters of equal weight (K, K).
+
+    Column b of x is about the pair of a sample's own cluster and b; the sign -1 turns it around for members
+    of b.
+    """
+    mean = weight.T @ x
+    both: Floats = (mean + sign * mean.T) / 2
+    return both
 
 
 def cluster_agreement(partitions: Sequence[Labels]) -> Floats:

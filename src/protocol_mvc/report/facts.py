@@ -101,7 +101,7 @@ def collect_facts(
     if stability is not None:
         _check_length("stability.sample_agreement", len(stability.sample_agreement), n)
         n_clusters = len(stability.cluster_jaccard)
-        _check_length("stability.cluster_jaccard", n_clusters, model.n_clusters, "clusters")
+        _check_length("stability.cluster_jaccard", n_clusters, model.n_clusters_, "clusters")
     ids = _as_column("sample_ids", views.sample_ids if sample_ids is None else sample_ids, n)
     diverged = (row["stage"] for row in model.history_ if row["lr_factor"] < 1)
     confidence = proba[np.arange(n), labels]

@@ -150,7 +150,7 @@ class _Training:
             return Signal.STOP
         losses = self.run_steps(stage, source, progress, context)
         if stage.monitor and stage.is_evaluated(state.epoch):
-            losses[MONITOR] = stage.monitor(source, self.generator)
+            losses[MONITOR] = stage.monitor(source, self.generator, state.start_value)
         seconds = time.perf_counter() - started
         record = EpochRecord(stage.name, state.epoch, seconds, lr, state.lr_factor, losses)
         earlier = (epoch for epoch in self.history if epoch.stage == stage.name)

@@ -26,7 +26,7 @@ SKIP, STOP = Signal.SKIP, Signal.STOP
 Step = Callable[[Batch, float, Any], Losses]
 StartHook = Callable[[Source, torch.Generator], Tensor | Signal | None]
 EpochHook = Callable[[Source, torch.Generator, float, Any], Any]
-Monitor = Callable[[Source, torch.Generator], float]
+Monitor = Callable[[Source, torch.Generator, Tensor | None], float]
 
 
 class Sampling(NamedTuple):
@@ -78,7 +78,8 @@ class Stage(NamedTuple):
         on_start: called once, before the first epoch; returns a tensor for `on_epoch_start`, None or `SKIP`.
         on_epoch_start: called before every epoch; returns the context of the steps, or `STOP`. Without it,
             the context is what `on_start` returned.
-        monitor: validation loss; the stage ends with the weights at which it was lowest.
+        monitor: validation loss; the stage ends with the weights at which it was lowest. It is given what
+            `on_start` returned.
         eval_interval: epochs between two evaluations of the monitor; it is always evaluated at the end.
         reinitialize: whether `on_start` draws new weights, so that the stage can follow a diverged one.
     """

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from sklearn.metrics import adjusted_rand_score
 from tests.examples import TINY, TINY_PAPER, blobs, seeded, source, with_gaps
 from torch import Tensor
 
@@ -13,7 +14,7 @@ from protocol_mvc.data.batches import Batch
 from protocol_mvc.methods.base import infer_all
 from protocol_mvc.methods.protocol.algorithm import Context, Protocol
 from protocol_mvc.methods.protocol.config import DEFAULT, PAPER, ProtocolConfig
-from protocol_mvc.methods.protocol.pseudo_labels import complete_views
+from protocol_mvc.methods.protocol.pseudo_labels import InitializedPseudoLabels, complete_views
 from protocol_mvc.nn.seeded import build
 from protocol_mvc.partition.graphs import join_views, nearest_neighbors
 from protocol_mvc.training.loop import train
@@ -81,7 +82,7 @@ class TestStages:
     def test_of_the_default(self):
         stages = method(DEFAULT).stages()
         assert [stage.name for stage in stages] == ["align 1", "align 2", "align 3", "rebalance", "read out"]
-        assert [stage.n_epochs for stage in stages] == [5, 5, 5, 6, 0]
+        assert [stage.n_epochs for stage in stages] == [5, 5, 5, 4, 0]
 
     @pytest.mark.parametrize("n_rounds", [1, 2, 5])
     def test_alignment_has_rounds_whose_rates_decay_by_a_cosine(self, n_rounds: int):
@@ -195,6 +196,33 @@ class TestDefaultTraining:
         assert torch.equal(first.hard, start[:, 0])
         assert set(first.soft.unique().tolist()) == {0, 1}
         assert len(last.soft.unique()) > 2
+
+    def test_pseudo_labels_that_break_the_partition_are_undone(self, monkeypatch):
+        """With random labels after the warm-up, the final labels are those of the partition."""
+        changes = {"schedule__n_epochs_rebalance": 6, "schedule__lr_rebalance": 0.01}
+        one_hot = InitializedPseudoLabels._one_hot
+        random = torch.randint(K, (len(TRUTH),), generator=seeded())
+        monkeypatch.setattr(
+            InitializedPseudoLabels, "transport_labels", lambda self, *args: one_hot(self, random)
+        )
+        labels = infer_all(fitted(**changes), source(VIEWS)).log_proba.argmax(1).numpy()
+        assert adjusted_rand_score(TRUTH, labels) > 0.95
+        monkeypatch.setattr(Protocol, "lost_modularity", lambda *args: -next(counter))
+        counter = iter(range(9))  # the last epoch is the best
+        labels = infer_all(fitted(**changes), source(VIEWS)).log_proba.argmax(1).numpy()
+        assert adjusted_rand_score(TRUTH, labels) < 0.8
+
+    def test_monitor_is_one_minus_the_modularity(self):
+        protocol, data = method(), source(VIEWS)
+        start = protocol.start_rebalancing(data, seeded())
+        labels = infer_all(protocol, data).log_proba.argmax(1).numpy()
+        graph = np.zeros((len(TRUTH), len(TRUTH)))
+        for i, row in enumerate(start[:, 1:].numpy()):
+            np.add.at(graph, (np.full(len(row), i), row), 1)
+            np.add.at(graph, (row, np.full(len(row), i)), 1)
+        degree = graph.sum(1)
+        expected = ((graph - np.outer(degree, degree) / degree.sum()) * (labels[:, None] == labels)).sum()
+        assert protocol.lost_modularity(data, seeded(), start) == pytest.approx(1 - expected / degree.sum())
 
     def test_labels_are_taken_by_row(self):
         protocol, batch = method(), batches()[0]

@@ -9,6 +9,7 @@ import math
 from typing import Any, NamedTuple
 
 import torch
+from scipy.sparse import csr_matrix
 from torch import Tensor
 
 from protocol_mvc.data.batches import Batch, Source
@@ -30,7 +31,7 @@ from protocol_mvc.methods.protocol.pseudo_labels import (
 )
 from protocol_mvc.nn.layers import cluster_means, log_assignment
 from protocol_mvc.nn.network import MeanConsensusNetwork, MultiViewNetwork, ViewOutputs
-from protocol_mvc.partition.graphs import ViewSpace, kmeans
+from protocol_mvc.partition.graphs import ViewSpace, compact, directed_graph, kmeans, modularity
 from protocol_mvc.training.stage import Losses, Optimizer, Sampling, Stage
 from protocol_mvc.utils.distributed import broadcast
 from protocol_mvc.utils.random import draw_seed
@@ -106,6 +107,8 @@ class Protocol(DeepMethod):
         rebalance = Stage(
             "rebalance", c.n_epochs_rebalance, self.rebalance, Optimizer(c.lr_rebalance), sampling
         )._replace(on_start=self.start_rebalancing, on_epoch_start=self.label_samples)
+        if self.config.structure.kind == "neighbors":
+            rebalance = rebalance._replace(monitor=self.lost_modularity, eval_interval=self._warmup_epochs())
         return [
             *([reconstruct] if c.n_epochs_reconstruct else []),
             *self._alignment(sampling),
@@ -207,6 +210,24 @@ class Protocol(DeepMethod):
         labels = self.pseudo_labels.on_epoch_start(source, generator, progress, start[:, 0])
         neighbors = start[:, 1:] if self.config.structure.kind == "neighbors" else None
         return Context(source, generator, neighbors, labels)
+
+    def _warmup_epochs(self) -> int:
+        """Return the number of epochs of stage 3 in which the starting partition is learned, at least 1."""
+        pseudo_labels, n_epochs = self.config.pseudo_labels, self.config.schedule.n_epochs_rebalance
+        fraction = 0.0 if isinstance(pseudo_labels, BatchTransport) else pseudo_labels.warmup_fraction
+        return max(1, math.ceil(fraction * (n_epochs - 1)))
+
+    @torch.no_grad()
+    def lost_modularity(self, source: Source, generator: torch.Generator, start: Tensor | None) -> float:
+        """Return 1 - modularity of the labels on the graph of the neighbours with which stage 3 started.
+
+        It is computed after the warm-up, when the starting partition is learned, and later: pseudo-labels
+        that lower the modularity are undone.
+        """
+        assert start is not None
+        labels = infer_all(self, source, features=False).log_proba.argmax(1)
+        graph = directed_graph(start[:, 1:].numpy(), start.shape[1])
+        return 1 - modularity(csr_matrix(graph + graph.T), compact(labels.numpy()))
 
     @torch.no_grad()
     def read_out(self, source: Source, generator: torch.Generator) -> None:

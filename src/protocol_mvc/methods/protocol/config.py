@@ -57,7 +57,7 @@ class Schedule(Config):
 
     n_epochs_reconstruct: NonNegativeInt = 0
     n_epochs_align: NonNegativeInt = 5  #: of each round
-    n_epochs_rebalance: NonNegativeInt = 6
+    n_epochs_rebalance: NonNegativeInt = 4
     min_steps_per_epoch: PositiveInt = 20  #: small data are repeated
     max_steps_per_epoch: PositiveInt | None = 20
     max_samples: PositiveInt | None = 10_000  #: random subsample of large data, drawn for each stage
@@ -118,6 +118,7 @@ class ProtocolConfig(Config):
     """All hyper-parameters of PROTOCOL; the defaults are the preset ``"default"``."""
 
     n_components: PositiveInt | None = 50  #: principal components of a view; None keeps all features
+    batch_size: Annotated[int, Field(ge=2)] = 128  #: if the estimator's is "auto"
     network: Network = Network()
     structure: Annotated[NeighborStructure | AttentionStructure, Field(discriminator="kind")] = (
         NeighborStructure()
@@ -146,6 +147,7 @@ class ProtocolConfig(Config):
 DEFAULT = ProtocolConfig()
 PAPER = ProtocolConfig(
     n_components=None,
+    batch_size=256,
     network=Network(hidden_dims=(500, 500, 2000), projection_dim=128),
     structure=AttentionStructure(),
     schedule=Schedule(

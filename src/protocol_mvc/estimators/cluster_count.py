@@ -1,0 +1,96 @@
+"""A suggestion for the number of clusters, without known classes."""
+
+import re
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from protocol_mvc.data.scaling import Scaler, fit_scalers, scaled_rows
+from protocol_mvc.data.views import Views, as_views
+from protocol_mvc.partition.graphs import Features, impute
+from protocol_mvc.partition.n_clusters import ClusterCountSuggestion, count_clusters
+
+MAX_SAMPLES = 10_000  # random subsample of larger data
+MAX_CLUSTERS = 40  # largest number to suggest
+N_COMPONENTS = 50  # principal components of a view
+AUTO = re.compile(r"auto(?::(\d+)-(\d+))?")
+
+
+class Bounds(NamedTuple):
+    """The smallest and the largest number of clusters to suggest."""
+
+    low: int = 1
+    high: int = MAX_CLUSTERS
+
+
+def parse_auto(n_clusters: Any) -> Bounds | None:
+    """Return the bounds of ``"auto"`` or ``"auto:LOW-HIGH"``, and None for anything else.
+
+    Raises:
+        ValueError: If the bounds are not 1 <= LOW <= HIGH.
+    """
+    found = AUTO.fullmatch(n_clusters) if isinstance(n_clusters, str) else None
+    if found is None:
+        return None
+    bounds = Bounds(*map(int, found.groups())) if found[1] else Bounds()
+    if not 1 <= bounds.low <= bounds.high:
+        raise ValueError(f"n_clusters={n_clusters!r}: the bounds must be 1 <= LOW <= HIGH, as in 'auto:5-30'")
+    return bounds
+
+
+def suggest_n_clusters(
+    X: Any, *, min_clusters: int = 1, max_clusters: int = MAX_CLUSTERS, random_state: int = 0
+) -> ClusterCountSuggestion:
+    """Suggest a number of clusters, with a range and the reasons.
+
+    Every group is judged by its own members, so a rare group counts as much as a large one; see
+    `partition.n_clusters` for the evidence. One group is a possible answer. The views are prepared as
+    ``scaling="auto"`` does it. Of more than 10,000 samples a random subsample is used.
+
+    Args:
+        X: the views, as an estimator takes them; samples may lack views.
+        min_clusters: smallest number to suggest.
+        max_clusters: largest number to suggest.
+        random_state: seed of the subsample and of the search for groups.
+
+    Returns:
+        The suggestion.
+
+    Raises:
+        ValueError: If the bounds are not integers with 1 <= min_clusters <= max_clusters.
+    """
+    whole = isinstance(min_clusters, (int, np.integer)) and isinstance(max_clusters, (int, np.integer))
+    if not whole or not 1 <= min_clusters <= max_clusters:
+        raise ValueError(
+            "min_clusters and max_clusters must be integers with 1 <= min_clusters <= max_clusters, "
+            f"got {min_clusters!r} and {max_clusters!r}."
+        )
+    return count_in_views(as_views(X), Bounds(min_clusters, max_clusters), random_state)
+
+
+def count_in_views(views: Views, bounds: Bounds, seed: int) -> ClusterCountSuggestion:
+    """Suggest a number of clusters of views; see `suggest_n_clusters`."""
+    rows = subsample(len(views), seed)
+    _, components = prepare(views if len(rows) == len(views) else views[rows])
+    most = min(bounds.high, len(rows))
+    least = min(bounds.low, most)
+    return count_clusters(components, min_clusters=least, max_clusters=most, seed=seed % 2**32)
+
+
+def subsample(n_samples: int, seed: int) -> np.typing.NDArray[np.int64]:
+    """Return at most `MAX_SAMPLES` random rows, in order."""
+    rows = np.random.default_rng(seed).permutation(n_samples)[:MAX_SAMPLES]
+    return np.sort(rows)
+
+
+def prepare(views: Views) -> tuple[Sequence[Scaler], list[Features]]:
+    """Return the scalers and the principal components (n, d_v) of every view; absent rows are imputed."""
+    scalers = fit_scalers(views, "auto", N_COMPONENTS)
+    components: list[Any] = components_of(views, scalers)
+    return scalers, components if views.is_complete else [*impute(components, views.mask)]
+
+
+def components_of(views: Views, scalers: Sequence[Scaler]) -> list[Any]:
+    """Return the principal components (n, d_v) of every view, with zeros in absent rows."""
+    return [scaled_rows(views, v, slice(None), scaler) for v, scaler in enumerate(scalers)]
