@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from benchmarks import (
+    clusters,
     n_clusters,
     plots,
     quality,
@@ -316,6 +317,9 @@ def report(
 
 
 app.command()(startup.startup)
+app.command()(clusters.markers)
+app.command()(clusters.textbook)
+app.command()(clusters.unseen)
 app.command()(scale.scale)
 app.command()(throughput.throughput)
 app.add_typer(transport.app, name="transport")

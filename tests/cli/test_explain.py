@@ -53,3 +53,13 @@ def test_outputs_that_cannot_be_written_are_refused_before_any_work(fitted, tmp_
     given = ("explain", fitted / "run", fitted / "views.npz")
     assert ".csv" in error_line(run(*given, "-o", tmp_path / "m.txt"), 2)
     assert "h5ad" in error_line(run(*given, "--write-anndata", tmp_path / "x.h5ad"), 2)
+
+
+def test_exports_are_written_for_other_programs(fitted, tmp_path):
+    for to, name in (("parquet", "a.parquet"), ("h5ad", "a.h5ad"), ("projector", "folder")):
+        result = run("export", fitted / "run", "--to", to, "-o", tmp_path / name)
+        assert result.exit_code == 0, result.output
+        assert (tmp_path / name).exists()
+        assert "--force" in error_line(run("export", fitted / "run", "--to", to, "-o", tmp_path / name), 2)
+    assert pd.read_parquet(tmp_path / "a.parquet").id.tolist() == IDS.tolist()
+    assert ".h5ad" in error_line(run("export", fitted / "run", "--to", "h5ad", "-o", tmp_path / "b.csv"), 2)

@@ -39,3 +39,14 @@ def test_a_model_without_a_run_needs_its_data(fitted, tmp_path):
     assert "DATA" in alone.stderr
     named = run("report", fitted / "run" / "model", fitted / "views.npz", "-o", tmp_path / "r.html")
     assert named.exit_code == 0, named.output
+
+
+def test_figures_are_written_in_a_format(fitted, tmp_path):
+    given = ("report", fitted / "run", "-o", tmp_path / "r.html", "--figures", tmp_path / "figures")
+    result = run(*given, "--format", "png")
+    assert result.exit_code == 0, result.output
+    found = {path.name for path in (tmp_path / "figures").iterdir()}
+    assert {"map.png", "map_truth.png", "markers.png"} <= found
+    result = run("report", fitted / "run", "-o", tmp_path / "s.html", "--figures", tmp_path / "figures")
+    assert "--force" in error_line(result, 2)
+    assert not (tmp_path / "s.html").exists()

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from tests.examples import blobs, with_gaps
 
 from protocol_mvc.data import as_views, class_counts, imbalanced_subset, mask_views
+from protocol_mvc.data.sampling import min_rows_per_class, stratified_rows
 
 ratios = st.floats(0.01, 1)
 VIEWS = as_views(blobs(dims=(3, 2, 4))[0])
@@ -98,3 +99,26 @@ def test_the_seed_decides_and_values_stay():
 def test_other_shares_are_refused(share: float):
     with pytest.raises(ValueError, match="from 0 to 1"):
         mask_views(VIEWS, share)
+
+
+@given(st.lists(st.integers(0, 400), min_size=2, max_size=30), st.integers(60, 500))
+def test_small_classes_stay_whole_and_the_rows_are_at_most_the_limit(sizes, max_rows):
+    labels = np.random.default_rng(0).permutation(np.repeat(np.arange(len(sizes)), sizes))
+    rows = stratified_rows(labels, max_rows)
+    kept = np.bincount(labels[rows], minlength=len(sizes))
+    assert np.all(np.diff(rows) > 0)
+    if len(labels) <= max_rows:
+        assert len(rows) == len(labels)
+    else:
+        assert len(rows) <= max_rows
+        assert np.all(kept >= np.minimum(sizes, min_rows_per_class(len(sizes), max_rows)))
+        np.testing.assert_array_equal(rows, stratified_rows(labels, max_rows))
+
+
+def test_a_stratified_subset_is_nearly_full_and_keeps_the_order_of_sizes():
+    labels = np.repeat(np.arange(4), [5000, 3000, 60, 7])
+    rows = stratified_rows(labels, 1000)
+    kept = np.bincount(labels[rows])
+    assert len(rows) >= 997
+    assert kept[3] == 7
+    assert np.all(np.diff(kept) < 0)

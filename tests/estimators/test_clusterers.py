@@ -442,3 +442,18 @@ def test_large_clusters_are_not_warned_of():
         warnings.simplefilter("error", UnreliableClusterWarning)
         model = tiny().fit(blobs((40, 30, 20), noise=0.05)[0])
     assert model.cluster_sizes_.min() >= 5
+
+
+def test_frames_go_in_and_come_out_with_their_index():
+    ids = [f"s{i}" for i in range(len(TRUTH))]
+    table = pd.DataFrame(np.hstack(VIEWS), index=ids, columns=list("abcdefghi"))
+    model = tiny(view_columns=[(0, 5), (5, 9)]).fit(table)
+    names = model.get_feature_names_out()
+    assert names[0] == "protocol0"
+    embedding = model.set_output(transform="pandas").transform(table)
+    assert list(embedding.columns) == names.tolist()
+    assert embedding.index.tolist() == ids
+    found = model.predict_frame(table[::-1])
+    assert found.index.tolist() == ids[::-1]
+    assert found.label.tolist() == model.labels_[::-1].tolist()
+    assert list(found.columns) == ["label", "name", "confidence", "outlier_score"]

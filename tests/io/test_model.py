@@ -59,7 +59,7 @@ def same(first: Any, second: Any) -> bool:
 
 
 STORED = Path(__file__).parents[1] / "models"
-NOT_STORED = {"embedding_", "label_distributions_", "changes_"}
+NOT_STORED = {"embedding_", "label_distributions_", "changes_", "cluster_count_"}
 
 
 def check_equal(loaded: PROTOCOL, model: PROTOCOL, X: Any) -> None:

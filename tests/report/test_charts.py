@@ -14,8 +14,6 @@ from protocol_mvc.report.charts import (
     MAX_VIEW_SETS,
     loss_names,
     map_positions,
-    map_rows,
-    min_points,
     name_view_sets,
     training_data,
     tsne_embedding,
@@ -29,29 +27,6 @@ HISTORY = [
     {"stage": "second", "epoch": 0, "seconds": 0.5, "b": 7.0},
     {"stage": "third", "epoch": 0, "seconds": 0.5, "a": 1.0, "b": 7.0},
 ]
-
-
-@given(st.lists(st.integers(0, 400), min_size=2, max_size=30), st.integers(60, 500))
-def test_small_clusters_stay_whole_and_the_map_has_at_most_max_points(sizes, max_points):
-    labels = RNG.permutation(np.repeat(np.arange(len(sizes)), sizes))
-    rows = map_rows(labels, len(sizes), max_points)
-    shown = np.bincount(labels[rows], minlength=len(sizes))
-    assert np.all(np.diff(rows) > 0)
-    if len(labels) <= max_points:
-        assert len(rows) == len(labels)
-    else:
-        assert len(rows) <= max_points
-        assert np.all(shown >= np.minimum(sizes, min_points(len(sizes), max_points)))
-        np.testing.assert_array_equal(rows, map_rows(labels, len(sizes), max_points))
-
-
-def test_a_subsampled_map_is_nearly_full_and_keeps_the_order_of_sizes():
-    labels = np.repeat(np.arange(4), [5000, 3000, 60, 7])
-    rows = map_rows(labels, 4, 1000)
-    shown = np.bincount(labels[rows])
-    assert len(rows) >= 997
-    assert shown[3] == 7
-    assert np.all(np.diff(shown) < 0)
 
 
 @pytest.mark.parametrize("shape", [(2, 5), (3, 40), (40, 1), (40, 100)])

@@ -1,4 +1,4 @@
-"""The commands about the clusters of a run: `explain`, `rename`, `merge`, `split`, `compare-runs`."""
+"""The commands on clusters: `explain`, `rename`, `merge`, `split`, `compare-runs` and `export`."""
 
 import json
 import sys
@@ -29,6 +29,7 @@ from protocol_mvc.evaluation.explanation import explain
 from protocol_mvc.evaluation.metrics import all_scores
 from protocol_mvc.io.lock import lock_folder
 from protocol_mvc.io.write import write_columns, write_table
+from protocol_mvc.report.export import Target, export
 from protocol_mvc.report.facts import collect_facts
 from protocol_mvc.report.page import cluster_rows
 from protocol_mvc.report.text import findings
@@ -139,6 +140,28 @@ def _edit_run(
     console.print(table(f"{model.n_clusters_} clusters", ("cluster", "name", "size"), rows))
     console.info(f"Run: {output}")
     return {"run": output, "names": model.cluster_names_, "cluster_sizes": model.cluster_sizes_}
+
+
+def export_run(
+    console: Console,
+    folder: Path,
+    to: Target,
+    output: Path,
+    data: list[str] | None,
+    device: str | None,
+    force: bool,
+) -> JsonDict:
+    """Write the samples of a run for another program."""
+    run = open_run(folder)
+    if to == "projector":
+        if output.exists() and not force:
+            raise typer.BadParameter(f"{output} already exists: choose another folder or add --force")
+    else:
+        check_output(output, force, (f".{to}",))
+    _, model, (views, _, _) = load_with_data(run, data, device)
+    export(model, views, output, to, overwrite=force)
+    console.info(f"Written: {output}")
+    return {"output": output, "n_samples": len(views)}
 
 
 def compare_two_runs(

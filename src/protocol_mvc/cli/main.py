@@ -5,7 +5,7 @@ neither torch nor scikit-learn. Results go to stdout, messages to stderr.
 """
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 from typer import Argument, Option
@@ -16,6 +16,9 @@ from protocol_mvc.cli.output import CommandGroup, Console, JsonDict
 METHODS = ("protocol", "mflvc", "gcfaggmvc", "sem", "csot", "dsimvc", "simvc", "comvc", "aecoddc", "ardmvc")
 PRESETS = ("default", "paper", "released")  # of PROTOCOL
 LABEL_FILES = (".csv", ".tsv", ".txt", ".npy", ".parquet")
+
+ExportFormat = Literal["parquet", "h5ad", "projector"]
+FigureFormat = Literal["pdf", "svg", "png"]
 
 # Options of several verbs; those of a single verb are declared with it.
 Data = Annotated[
@@ -234,6 +237,10 @@ def predict(
     run: RunFolder,
     data: Data,
     output: TableOutput = "-",
+    reject: Annotated[
+        float | None,
+        Option(metavar="SCORE", min=0, max=1, help="Label samples of a larger outlier score -1, e.g. 0.95."),
+    ] = None,
     views: ViewNames = None,
     id_column: IdColumn = None,
     device: Device = None,
@@ -249,13 +256,14 @@ def predict(
     Examples:
       $ protocol-mvc predict run new.npz -o labels.csv
       $ protocol-mvc predict run new/image.csv new/text.csv -o labels.parquet
+      $ protocol-mvc predict run new.npz --reject 0.95 -o labels.csv
       $ protocol-mvc predict run new.npz | head
     """
     from protocol_mvc.cli.inputs import Source
     from protocol_mvc.cli.runs import predict_labels
 
     source = Source(paths=data, view_names=views, id_column=id_column)
-    return predict_labels(Console(as_json, quiet), run, source, output, device, force)
+    return predict_labels(Console(as_json, quiet), run, source, output, reject, device, force)
 
 
 @app.command()
@@ -297,6 +305,10 @@ def report(
     n_refits: Annotated[
         int, Option(min=0, help="Refit the model this many times on subsamples to measure stability.")
     ] = 0,
+    figures: Annotated[
+        Path | None, Option(metavar="DIR", help="Also draw the figures, one file each, to this folder.")
+    ] = None,
+    figure_format: Annotated[FigureFormat, Option("--format", help="Format of the figures.")] = "pdf",
     device: Device = None,
     force: Force = False,
     as_json: Json = False,
@@ -310,10 +322,12 @@ def report(
       $ protocol-mvc report run
       $ protocol-mvc report run -o report.html --n-refits 5
       $ protocol-mvc report run moved/views.npz -o report.html
+      $ protocol-mvc report run --figures figures --format svg
     """
     from protocol_mvc.cli.runs import report_run
 
-    return report_run(Console(as_json, quiet), run, data, output, n_refits, device, force)
+    console = Console(as_json, quiet)
+    return report_run(console, run, data, output, n_refits, figures, figure_format, device, force)
 
 
 @app.command()
@@ -463,6 +477,33 @@ def evaluate(
     from protocol_mvc.cli.runs import evaluate_labels
 
     return evaluate_labels(Console(as_json, quiet), labels, labels_true)
+
+
+@app.command()
+def export(
+    run: RunFolder,
+    output: Annotated[
+        Path, Option("--output", "-o", metavar="PATH", help="File, or folder of the projector.")
+    ],
+    to: Annotated[ExportFormat, Option(help="Format of the export.")] = "parquet",
+    data: MovedData = None,
+    device: Device = None,
+    force: Force = False,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> JsonDict:
+    """Write the samples of a run with map position, cluster, confidence and outlier score for other programs.
+
+    parquet is for Embedding Atlas, h5ad for cellxgene, and projector is two TSV files for TensorBoard.
+
+    Examples:
+      $ protocol-mvc export run --to parquet -o atlas.parquet
+      $ protocol-mvc export run --to h5ad -o clusters.h5ad
+      $ protocol-mvc export run --to projector -o projector
+    """
+    from protocol_mvc.cli.clusters import export_run
+
+    return export_run(Console(as_json, quiet), run, to, output, data, device, force)
 
 
 @app.command()

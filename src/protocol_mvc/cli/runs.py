@@ -18,13 +18,14 @@ from protocol_mvc.cli.output import Console, JsonDict, as_json, table
 from protocol_mvc.data import Views, data_hash
 from protocol_mvc.estimators.base import MultiViewClusterer
 from protocol_mvc.estimators.clusterers import load_model
+from protocol_mvc.evaluation.explanation import explain
 from protocol_mvc.evaluation.metrics import all_scores
 from protocol_mvc.evaluation.stability import stability
 from protocol_mvc.exceptions import ModelFileError
 from protocol_mvc.io.labels import match_labels, read_labels
 from protocol_mvc.io.lock import is_lock_file
 from protocol_mvc.io.read import TABLE_FILES
-from protocol_mvc.io.write import label_columns, write_labels, write_table
+from protocol_mvc.io.write import label_columns, write_columns, write_table
 from protocol_mvc.report import write_report
 from protocol_mvc.report.page import SCORES, compare_labels
 from protocol_mvc.utils.files import atomic_write
@@ -127,7 +128,13 @@ def check_output(path: Path, force: bool, suffixes: tuple[str, ...] = ()) -> Non
 
 
 def predict_labels(
-    console: Console, run: Path, source: Source, output: str, device: str | None, force: bool
+    console: Console,
+    run: Path,
+    source: Source,
+    output: str,
+    reject: float | None,
+    device: str | None,
+    force: bool,
 ) -> JsonDict:
     """Predict the cluster of each sample and write a table of labels."""
     if output != STDOUT:
@@ -135,14 +142,21 @@ def predict_labels(
     model, views = load_for(run, source, device)
     with console.show_warnings():
         proba = model.predict_proba(views)
+        scores = None if reject is None else model.outlier_score(views)
     ids, labels = views.sample_ids, proba.argmax(axis=1)
-    document = {"n_samples": len(views), "cluster_sizes": np.bincount(labels, minlength=proba.shape[1])}
+    columns = label_columns(ids, labels, proba, given_names(model))
+    document: JsonDict = {"n_samples": len(views)}
+    if scores is not None and reject is not None:
+        labels = columns["label"] = np.where(scores > reject, -1, labels)
+        columns["outlier_score"] = scores
+        document["n_rejected"] = int((labels < 0).sum())
+    document["cluster_sizes"] = np.bincount(labels[labels >= 0], minlength=proba.shape[1])
     if output != STDOUT:
-        write_labels(output, ids, labels, proba, names=given_names(model), overwrite=force)
+        write_columns(output, columns, overwrite=force)
         console.info(f"Labels of {len(views)} samples: {output}")
         return {"output": output, **document}
     if not console.json:
-        write_table(sys.stdout, label_columns(ids, labels, proba, given_names(model)))
+        write_table(sys.stdout, columns)
     return {**document, "sample_ids": ids, "labels": labels, "confidence": proba.max(axis=1)}
 
 
@@ -222,12 +236,20 @@ def report_run(
     data: list[str] | None,
     output: Path | None,
     n_refits: int,
+    figures: Path | None,
+    figure_format: str,
     device: str | None,
     force: bool,
 ) -> JsonDict:
-    """Write the HTML report of a run; `data` are the paths of its data if they were moved."""
+    """Write the report of a run, and its figures; `data` are the paths of its data if they were moved."""
     run, target = open_run(folder), output or folder / REPORT
     check_output(target, force, (".html", ".htm"))
+    if (
+        figures is not None
+        and figures.exists()
+        and not (figures.is_dir() and (force or not any(figures.iterdir())))
+    ):
+        raise typer.BadParameter(f"{figures} is not an empty folder: choose another one or add --force")
     source, model, (views, labels_true, _) = load_with_data(run, data, device)
     refits = None
     if n_refits:
@@ -237,7 +259,15 @@ def report_run(
     given = {"command": run.command or None, "source": ", ".join(source.paths)}
     write_report(model, views, target, labels_true=labels_true, stability=refits, **given)
     console.info(f"Report: {target}")
-    return {"output": target, "bytes": target.stat().st_size}
+    document: JsonDict = {"output": target, "bytes": target.stat().st_size}
+    if figures is not None:
+        from protocol_mvc.plotting import save_all  # needs matplotlib
+
+        document["figures"] = save_all(
+            model, views, explain(model, views), figures, figure_format, labels_true
+        )
+        console.info(f"Figures: {figures}")
+    return document
 
 
 def evaluate_labels(console: Console, labels_pred: Path, labels_true: Path) -> JsonDict:

@@ -7,6 +7,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from protocol_mvc.data.views import Views
 
+MIN_ROWS = 50  # of a class that `stratified_rows` keeps
+
 
 def class_counts(n_max: float, n_classes: int, imbalance_ratio: float) -> NDArray[np.int64]:
     """Return the class sizes ``round(n_max * ratio ** (k / (K - 1)))``, Eq. 7 of the PROTOCOL paper.
@@ -30,6 +32,34 @@ def class_counts(n_max: float, n_classes: int, imbalance_ratio: float) -> NDArra
         raise ValueError(f"n_classes is {n_classes}: give at least 1.")
     decay = imbalance_ratio ** (np.arange(n_classes) / max(n_classes - 1, 1))
     return np.maximum(np.round(n_max * decay), 1).astype(np.int64)
+
+
+def min_rows_per_class(n_classes: int, max_rows: int) -> int:
+    """Return how many rows of each class `stratified_rows` keeps, if the class has them."""
+    return max(1, min(MIN_ROWS, max_rows // (2 * n_classes)))
+
+
+def stratified_rows(labels: NDArray[np.int64], max_rows: int) -> NDArray[np.int64]:
+    """Return all rows, or a random subset that keeps small classes whole.
+
+    Every class keeps `min_rows_per_class` rows; the other places are shared in proportion to size.
+
+    Args:
+        labels: class of each row (n,), from 0.
+        max_rows: largest number of rows.
+
+    Returns:
+        Sorted row indices, always the same for the same labels.
+    """
+    if len(labels) <= max_rows:
+        return np.arange(len(labels))
+    sizes = np.bincount(labels)
+    kept = np.minimum(sizes, min_rows_per_class(len(sizes), max_rows))
+    free = max(max_rows - kept.sum(), 0)
+    quota = kept + (sizes - kept) * free // (sizes - kept).sum()
+    rng = np.random.default_rng(0)
+    parts = [rng.permutation(np.flatnonzero(labels == c))[: quota[c]] for c in range(len(sizes))]
+    return np.sort(np.concatenate(parts))
 
 
 def imbalanced_subset(

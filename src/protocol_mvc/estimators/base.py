@@ -8,7 +8,12 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import numpy.typing as npt
 import torch
-from sklearn.base import BaseEstimator, ClusterMixin, TransformerMixin
+from sklearn.base import (
+    BaseEstimator,
+    ClassNamePrefixFeaturesOutMixin,
+    ClusterMixin,
+    TransformerMixin,
+)
 from sklearn.utils import Tags, TransformerTags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -18,6 +23,7 @@ from protocol_mvc.data.hashing import data_hash
 from protocol_mvc.data.scaling import fit_scalers
 from protocol_mvc.data.views import Views, as_views
 from protocol_mvc.estimators.cluster_count import count_in_views, parse_auto
+from protocol_mvc.estimators.outliers import OutlierMixin
 from protocol_mvc.estimators.steering import SteeringMixin, hard_labels
 from protocol_mvc.io import model
 from protocol_mvc.methods.base import (
@@ -69,7 +75,14 @@ class _ProgressBar(Callback):
         self.advance(stage, n_epochs)
 
 
-class MultiViewClusterer(SteeringMixin, TransformerMixin, ClusterMixin, BaseEstimator):
+class MultiViewClusterer(
+    OutlierMixin,
+    SteeringMixin,
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
+    ClusterMixin,
+    BaseEstimator,
+):
     """Base class of all estimators; `PROTOCOL` documents the parameters and attributes.
 
     A subclass defines `_method`, a subclass of `methods.base.DeepMethod`, and `_presets`, its configs by
@@ -142,6 +155,7 @@ class MultiViewClusterer(SteeringMixin, TransformerMixin, ClusterMixin, BaseEsti
         self.sample_ids_ = views.sample_ids
         inferred = infer_all(self.module_, source, features=len(views) <= MAX_EMBEDDED)
         self._set_results(inferred, history, source.device)
+        self._fit_outliers(source)
         self.cluster_count_ = count
         self.changes_ = None if like is None else self._renumber_like(like, views)
         one_group = [count.message] if count and self.n_clusters_ == 1 else []
@@ -152,13 +166,30 @@ class MultiViewClusterer(SteeringMixin, TransformerMixin, ClusterMixin, BaseEsti
         """Fit to X and return the cluster of each sample (n,)."""
         return self.fit(X, **kwargs).labels_
 
-    def predict(self, X: Any) -> Labels:
+    def predict(self, X: Any, *, reject: float | None = None) -> Labels:
         """Return the cluster of each sample (n,); samples may lack views.
 
         The label of a sample does not depend on the other samples of X. For the training data, the result is
         `labels_`.
+
+        Args:
+            X: the samples, as in `fit`.
+            reject: outlier score above which a sample gets the label -1, for example 0.95; see
+                `outlier_score`. By default every sample gets a cluster.
         """
-        return hard_labels(self.predict_proba(X))
+        labels = hard_labels(self.predict_proba(X))
+        return labels if reject is None else self._reject(X, labels, reject)
+
+    def predict_frame(self, X: Any) -> Any:
+        """Return cluster, name, confidence and outlier score as a pandas data frame by sample id."""
+        import pandas as pd  # an optional dependency
+
+        views = as_views(X, self.view_columns)
+        proba = self.predict_proba(X)
+        labels = hard_labels(proba)
+        columns = {"label": labels, "name": np.array(self.cluster_names_)[labels]}
+        columns |= {"confidence": proba.max(axis=1), "outlier_score": self.outlier_score(X)}
+        return pd.DataFrame(columns, index=pd.Index(views.sample_ids, name="id"))
 
     def predict_proba(self, X: Any) -> Floats:
         """Return the probability of each cluster (n, K); the label is the argmax of a row."""
@@ -210,6 +241,14 @@ class MultiViewClusterer(SteeringMixin, TransformerMixin, ClusterMixin, BaseEsti
         """Size of the smallest non-empty cluster / size of the largest."""
         sizes = self.cluster_sizes_
         return float(sizes[sizes > 0].min() / sizes.max())
+
+    @property
+    def _n_features_out(self) -> int:
+        """Width of the embedding, for `get_feature_names_out`."""
+        device = self.module_.class_prior().device
+        views = [torch.zeros(2, scaler.n_outputs, device=device) for scaler in self.scalers_]
+        width: int = self.module_.infer(Batch(views, torch.arange(2), None)).embedding.shape[1]
+        return width
 
     @property
     def n_iter_(self) -> int:

@@ -43,6 +43,7 @@ class PROTOCOL(MultiViewClusterer):
         view_weights_: weight of each view in the consensus (V,).
         label_distributions_: probabilities of the clusters for each training sample (n, K); not in a loaded
             model.
+        outlier_scores_: how unlike the other training samples each is (n,), in [0, 1]; see `outlier_score`.
         embedding_: embedding of the training samples (n, d); None for more than 50,000 samples, and not in a
             loaded model.
         history_: one dict per epoch: stage, epoch, seconds, lr, lr_factor (below 1 after a divergence), and

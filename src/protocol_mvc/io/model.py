@@ -30,6 +30,7 @@ from protocol_mvc.data.scaling import KINDS, Scaler
 from protocol_mvc.exceptions import ModelFileError
 from protocol_mvc.nn.seeded import build
 from protocol_mvc.partition.edits import Edit, Merge, Split
+from protocol_mvc.partition.outliers import OutlierReference
 from protocol_mvc.utils.config import make_config
 from protocol_mvc.utils.device import resolve_device
 from protocol_mvc.utils.files import atomic_write_folder
@@ -44,6 +45,7 @@ SCALER_ARRAYS = ("shift", "factor")
 COMPONENT_ARRAYS = ("axes", "offset", "mean", "explained_variance")  # of scalers that have components
 MODULE = "module."  # prefix of the tensors of the network
 UNDECIDED = ("undecided.rows", "undecided.proba")  # training samples of low confidence
+REFERENCE_ARRAYS = ("scales", "distances", "levels", "totals")  # of the outlier scores
 COPIED_ATTRIBUTES = ("seed", "data_hash", "environment", "n_features_in")  # with a "_" behind
 JSON_IDS = "json"  # sample ids that are neither numbers nor times
 RESTORE = "save the model again, or restore the folder from a copy"
@@ -138,6 +140,8 @@ def save(model: Any, folder: str | os.PathLike[str]) -> None:
             arrays |= {f"edits.{i}.weights": edit.weights, f"edits.{i}.bias": edit.bias}
     if model._undecided is not None:
         arrays |= dict(zip(UNDECIDED, model._undecided, strict=True))
+    if model._reference is not None:
+        arrays |= _pack_reference(model._reference) | {"outlier_scores_": model.outlier_scores_}
     for name, tensor in model.module_.state_dict().items():
         arrays[MODULE + name] = tensor.cpu().numpy()
     write_model(Path(folder), record, arrays, model.history_)
@@ -263,6 +267,8 @@ def _set_fitted_attributes(model: Any, saved: SavedModel) -> None:
     model._columns = {view.name: view.columns for view in record.views}
     if record.feature_names_in is not None:
         model.feature_names_in_ = np.array(record.feature_names_in, dtype=object)
+    if "outlier_scores_" in arrays:
+        _set_outliers(model, arrays)
     if len(model.sample_ids_) != n:
         raise ValueError("the sample ids are not valid")
     outputs = list(range(len(record.label_order)))
@@ -298,6 +304,33 @@ def _set_edits(model: Any, saved: SavedModel) -> int:
         if not is_row or proba.dtype != np.float32 or proba.shape != (len(rows), k):
             raise ValueError("the probabilities of undecided samples are not valid")
     return k
+
+
+def _pack_reference(reference: OutlierReference) -> Arrays:
+    """Return the arrays of a reference by name."""
+    arrays: Arrays = {f"outliers.{name}": getattr(reference, name) for name in REFERENCE_ARRAYS}
+    for v, (points, axes) in enumerate(zip(reference.points, reference.axes, strict=True)):
+        arrays |= {f"outliers.{v}.points": points, f"outliers.{v}.axes": axes}
+    return arrays
+
+
+def _set_outliers(model: Any, arrays: Arrays) -> None:
+    """Set the outlier scores and their reference, and refuse shapes that no fit produces."""
+    views = range(len(model.scalers_))
+    points, axes = (tuple(arrays[f"outliers.{v}.{name}"] for v in views) for name in ("points", "axes"))
+    reference = OutlierReference(points, axes, *(arrays[f"outliers.{name}"] for name in REFERENCE_ARRAYS))
+    m, n_spaces = len(points[0]), len(views) + (len(views) > 1)
+    widths = [a.shape[-1] or scaler.n_outputs for a, scaler in zip(axes, model.scalers_, strict=True)]
+    inputs = [scaler.n_outputs if a.size else 0 for a, scaler in zip(axes, model.scalers_, strict=True)]
+    shapes = {"scales": (len(views),), "distances": (m, n_spaces), "levels": (m, n_spaces), "totals": (m,)}
+    found = [p.shape == (m, d) for p, d in zip(points, widths, strict=True)]
+    found += [a.ndim == 2 and len(a) == d for a, d in zip(axes, inputs, strict=True)]
+    found += [getattr(reference, name).shape == shape for name, shape in shapes.items()]
+    found += [arrays["outlier_scores_"].shape == model.labels_.shape, m > 0]
+    floats = (*points, *axes, *reference[2:], arrays["outlier_scores_"])
+    if not all(found) or any(array.dtype != np.float32 for array in floats):
+        raise ValueError("the reference of the outlier scores is not valid")
+    model._reference, model.outlier_scores_ = reference, arrays["outlier_scores_"]
 
 
 def _pack_ids(ids: NDArray[Any]) -> tuple[str, NDArray[Any]]:

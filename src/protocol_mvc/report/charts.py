@@ -12,6 +12,7 @@ import numpy.typing as npt
 from sklearn.decomposition import PCA
 from sklearn.manifold import TSNE
 
+from protocol_mvc.data.sampling import min_rows_per_class
 from protocol_mvc.evaluation.markers import nearest_clusters
 from protocol_mvc.report.facts import Facts, Ints
 from protocol_mvc.report.text import shorten
@@ -21,37 +22,12 @@ Features = npt.NDArray[np.floating[Any]]
 History = Sequence[dict[str, Any]]
 
 MAX_POINTS = 10_000  # on the map
-MIN_POINTS_PER_CLUSTER = 50  # on the map, if the cluster has them
 MAP_SIZE = 10_000  # positions are integers from 0 to this, which keeps the file short
 N_COMPONENTS = 30  # of the features that t-SNE sees
 MAX_SAMPLES_FULL_TSNE = 3000  # above, t-SNE makes half the iterations: 10,000 samples take half a minute
 MAX_VIEW_SETS = 6  # sets of present views with a colour of their own
 CURVE_WIDTH, CURVE_HEIGHT = 320, 110  # in units of the SVG
 MAX_EPOCHS = 500  # points of a curve
-
-
-def min_points(n_clusters: int, max_points: int = MAX_POINTS) -> int:
-    """Return the number of samples that every cluster keeps on the map, if it has them."""
-    return max(1, min(MIN_POINTS_PER_CLUSTER, max_points // (2 * n_clusters)))
-
-
-def map_rows(labels: Ints, n_clusters: int, max_points: int = MAX_POINTS) -> Ints:
-    """Choose the samples of the map: all, or a random subsample that keeps small clusters whole.
-
-    Every cluster keeps `min_points` samples; the other places are shared in proportion to size.
-
-    Returns:
-        Sorted row indices, at most `max_points`.
-    """
-    if len(labels) <= max_points:
-        return np.arange(len(labels))
-    sizes = np.bincount(labels, minlength=n_clusters)
-    kept = np.minimum(sizes, min_points(n_clusters, max_points))
-    free = max(max_points - kept.sum(), 0)
-    quota = kept + (sizes - kept) * free // (sizes - kept).sum()
-    rng = np.random.default_rng(0)
-    parts = [rng.permutation(np.flatnonzero(labels == c))[: quota[c]] for c in range(n_clusters)]
-    return np.sort(np.concatenate(parts))
 
 
 def map_positions(features: Features) -> Ints:
@@ -102,7 +78,7 @@ def map_data(facts: Facts, rows: Ints, features: Features) -> dict[str, Any]:
         "class_names": class_names,
         "n_shown": np.bincount(labels, minlength=k).tolist(),
         "nearest": nearest_clusters(features, labels, k),
-        "min_points": min_points(k),
+        "min_points": min_rows_per_class(k, MAX_POINTS),
     }
 
 

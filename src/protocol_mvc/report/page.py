@@ -13,6 +13,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from pydantic import BaseModel
 
 from protocol_mvc.data.hashing import data_hash
+from protocol_mvc.data.sampling import stratified_rows
 from protocol_mvc.data.scaling import describe_scaling
 from protocol_mvc.estimators.base import MultiViewClusterer
 from protocol_mvc.evaluation.markers import per_view_cluster_auc
@@ -96,7 +97,7 @@ def render(model: MultiViewClusterer, facts: Facts, command: str | None) -> str:
     environment.policies["json.dumps_kwargs"] = {"separators": (",", ":")}
     for function in (text.format_percent, text.compact_percent, text.format_ratio, text.shorten):
         environment.filters[function.__name__] = function
-    rows, labels_true = charts.map_rows(facts.labels, facts.n_clusters), facts.labels_true
+    rows, labels_true = stratified_rows(facts.labels, charts.MAX_POINTS), facts.labels_true
     view_auc = per_view_cluster_auc(facts.views, facts.labels, facts.n_clusters, model.scalers_, rows)
     features = getattr(model, "embedding_", None)  # a loaded model computes them again
     features = model.transform(facts.views[rows]) if features is None else features[rows]

@@ -1,0 +1,151 @@
+"""Outlier scores: how far a sample is from all training samples, in each view and in all views together."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from protocol_mvc.data.components import fit_components
+
+Floats = npt.NDArray[np.float32]
+
+MAX_POINTS = 2000  # training samples that are kept
+MAX_WIDTH, N_COMPONENTS = 100, 50  # wider views are reduced to components
+MIN_POINTS = 3  # with a view, for the view to count
+
+
+class OutlierReference(NamedTuple):
+    """What outlier scores are computed from; there are m points and S spaces, the views and all of them.
+
+    Attributes:
+        points: prepared views of some training samples (m, d_v), zeros where missing.
+        axes: directions (D_v, d_v) of wide views, or an empty array (0, 0).
+        scales: number that each view is multiplied by before the views are put side by side (V,).
+        distances: distance of each point to the nearest other one (m, S); infinite where a view is missing.
+        levels: strangeness of the points in each space, sorted (m, S); infinite at the end.
+        totals: strangeness of the points in all spaces, sorted (m,).
+    """
+
+    points: tuple[Floats, ...]
+    axes: tuple[Floats, ...]
+    scales: Floats
+    distances: Floats
+    levels: Floats
+    totals: Floats
+
+
+def fit_reference(views: Sequence[npt.NDArray[np.floating]], mask: npt.NDArray[np.bool_]) -> OutlierReference:
+    """Return the reference of outlier scores.
+
+    Args:
+        views: prepared views (m, D_v) of some training samples, zeros where missing.
+        mask: which sample has which view (m, V).
+    """
+    axes = tuple(_wide_axes(x, mask[:, v]) for v, x in enumerate(views))
+    points = tuple(np.asarray(x @ a if a.size else x, np.float32) for x, a in zip(views, axes, strict=True))
+    squares = [
+        np.square(x, dtype=np.float64).sum() / max(m.sum(), 1) for x, m in zip(points, mask.T, strict=True)
+    ]
+    scales = np.array([1 / np.sqrt(s) if s > 0 else 1.0 for s in squares], np.float32)
+    n_spaces = len(views) + (len(views) > 1)
+    empty = np.full((len(mask), n_spaces), np.inf, np.float32)
+    reference = OutlierReference(points, axes, scales, empty, empty, np.empty(0, np.float32))
+    x, here = _spaces(reference, [torch.from_numpy(p) for p in points], torch.from_numpy(mask), project=False)
+    near = [_nearest(x[s], x[s][here[:, s]]) for s in range(n_spaces)]
+    distances = torch.stack([d for d, _ in near], dim=1)
+    distances[~here] = torch.inf
+    reference = reference._replace(distances=distances.numpy())
+    levels = _strangeness(reference, x, here)
+    reference = reference._replace(levels=np.sort(levels.numpy(), axis=0))
+    return reference._replace(totals=np.sort(_total(reference, levels).numpy()))
+
+
+def outlier_scores(reference: OutlierReference, views: Sequence[Tensor], present: Tensor | None) -> Tensor:
+    r"""Return the outlier score of each sample (n,), in [0, 1].
+
+    In each space, a sample at distance d of its nearest point, which is at distance d' of its own nearest
+    point, has the strangeness :math:`d / \sqrt{d'}`. With the share p of points that are at least as strange,
+    the total is the mean of :math:`-\log p` over the spaces that the sample has, and the score is
+    :math:`1 - q - \sqrt{q (1 - q) / m}` with the share q of points of at least this total. So at most about
+    5 % of samples like those of the training have a score above 0.95. A point is not its own neighbour.
+
+    Args:
+        reference: result of `fit_reference`.
+        views: prepared views (n, D_v).
+        present: which sample has which view (n, V), or None if all do.
+    """
+    cpu = [x.cpu() for x in views]
+    mask = torch.ones(len(cpu[0]), len(cpu), dtype=torch.bool) if present is None else present.cpu()
+    x, here = _spaces(reference, cpu, mask)
+    total = _total(reference, _strangeness(reference, x, here))
+    q = _share_at_least(torch.from_numpy(reference.totals), total)
+    return (1 - q - (q * (1 - q) / len(reference.totals)).sqrt()).clamp(0, 1)
+
+
+def _wide_axes(x: npt.NDArray[np.floating], present: npt.NDArray[np.bool_]) -> Floats:
+    """Return the principal axes of a wide view (D, d), or an empty array if it is not wide."""
+    if x.shape[1] <= MAX_WIDTH or not present.any():
+        return np.empty((0, 0), np.float32)
+    return fit_components(x[present].astype(np.float64), N_COMPONENTS).axes.astype(np.float32)
+
+
+def _spaces(
+    reference: OutlierReference, views: Sequence[Tensor], mask: Tensor, *, project: bool = True
+) -> tuple[list[Tensor], Tensor]:
+    """Return the samples in each space (n, d), and which sample is in which space (n, S)."""
+    x = [
+        view @ torch.from_numpy(axes) if project and axes.size else view
+        for view, axes in zip(views, reference.axes, strict=True)
+    ]
+    if len(x) == 1:
+        return x, mask
+    joined = torch.cat([view * float(scale) for view, scale in zip(x, reference.scales, strict=True)], dim=1)
+    return [*x, joined], torch.cat([mask, mask.all(dim=1, keepdim=True)], dim=1)
+
+
+def _nearest(x: Tensor, points: Tensor) -> tuple[Tensor, Tensor]:
+    """Return distance and index of the nearest point of each row (n,), except the row itself."""
+    if len(points) < MIN_POINTS:
+        return torch.zeros(len(x)), torch.zeros(len(x), dtype=torch.int64)
+    square = (points**2).sum(1) - 2 * x @ points.T  # without the square of x, which is the same for all
+    index = square.topk(2, largest=False).indices
+    distance = (x[:, None] - points[index]).norm(dim=2)  # exact, so that a point has distance 0 to itself
+    distance, order = distance.sort(dim=1, stable=True)
+    chosen = (distance[:, 0] == 0).long()[:, None]
+    return distance.gather(1, chosen)[:, 0], index.gather(1, order.gather(1, chosen))[:, 0]
+
+
+def _strangeness(reference: OutlierReference, x: Sequence[Tensor], here: Tensor) -> Tensor:
+    """Return the strangeness of samples in each space (n, S); infinite where a view is missing."""
+    views = [torch.from_numpy(p) for p in reference.points]
+    known = torch.from_numpy(np.isfinite(reference.distances))
+    points, _ = _spaces(reference, views, known[:, : len(views)], project=False)
+    columns = []
+    for s, (own, all_points) in enumerate(zip(x, points, strict=True)):
+        spread = torch.from_numpy(reference.distances[:, s])[known[:, s]]
+        distance, index = _nearest(own, all_points[known[:, s]])
+        if len(spread) < MIN_POINTS:
+            columns.append(torch.zeros(len(own)))
+            continue
+        positive = spread[spread > 0]
+        least = positive.median() / 2 if len(positive) else torch.tensor(1.0)  # copies have distance 0
+        columns.append(distance / spread[index].clamp_min(least).sqrt())
+    return torch.where(here, torch.stack(columns, dim=1), torch.inf)
+
+
+def _total(reference: OutlierReference, strangeness: Tensor) -> Tensor:
+    """Return the mean over the spaces of -log p (n,)."""
+    columns = []
+    for own, levels in zip(strangeness.T, torch.from_numpy(reference.levels).T, strict=True):
+        p = _share_at_least(levels[levels.isfinite()].contiguous(), own.contiguous())
+        columns.append(torch.where(own.isfinite(), -p.log(), torch.nan))
+    return torch.stack(columns, dim=1).nanmean(dim=1)
+
+
+def _share_at_least(levels: Tensor, x: Tensor) -> Tensor:
+    """Return the share of sorted levels, and x itself, that are at least x (n,)."""
+    n_less = torch.searchsorted(levels, x)
+    return (len(levels) - n_less + 1) / (len(levels) + 1)
