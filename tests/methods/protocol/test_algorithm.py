@@ -200,7 +200,7 @@ class TestDefaultTraining:
 
     def test_pseudo_labels_that_break_the_partition_are_undone(self, monkeypatch):
         """With random labels after the warm-up, the final labels are those of the partition."""
-        changes = {"schedule__n_epochs_rebalance": 6, "schedule__lr_rebalance": 0.01}
+        changes: dict[str, Any] = {"schedule__n_epochs_rebalance": 6, "schedule__lr_rebalance": 0.01}
         one_hot = InitializedPseudoLabels._one_hot
         random = torch.randint(K, (len(TRUTH),), generator=seeded())
         monkeypatch.setattr(
@@ -208,8 +208,8 @@ class TestDefaultTraining:
         )
         labels = infer_all(fitted(**changes), source(VIEWS)).log_proba.argmax(1).numpy()
         assert adjusted_rand_score(TRUTH, labels) > 0.95
-        monkeypatch.setattr(Protocol, "lost_modularity", lambda *args: -next(counter))
-        counter = iter(range(9))  # the last epoch is the best
+        epochs = iter(range(9))
+        monkeypatch.setattr(Protocol, "lost_modularity", lambda *args: -next(epochs))  # the last is the best
         labels = infer_all(fitted(**changes), source(VIEWS)).log_proba.argmax(1).numpy()
         assert adjusted_rand_score(TRUTH, labels) < 0.8
 

@@ -5,7 +5,7 @@ import pytest
 from tests.examples import blobs
 
 from protocol_mvc import ClusterCountSuggestion, as_views, suggest_n_clusters
-from protocol_mvc.evaluation import cluster_count
+from protocol_mvc.estimators import cluster_count
 
 
 def test_groups_of_raw_data_are_found():
