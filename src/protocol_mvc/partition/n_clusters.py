@@ -70,6 +70,12 @@ class ClusterCountSuggestion(NamedTuple):
     tree: list[Split]  #: of all groups, weakest splits first and the first division last
     message: str  #: number, range and doubt in one sentence
 
+    def verdict(self, n_clusters: int) -> str:
+        """Return "suggested", "possible" or "" for a number of clusters."""
+        if n_clusters == self.n_clusters:
+            return "suggested"
+        return "possible" if self.low <= n_clusters <= self.high else ""
+
     def to_dict(self) -> dict[str, Any]:
         """Return all fields as plain numbers, texts, lists and dicts."""
         levels, splits = ([item._asdict() for item in items] for items in (self.path, self.tree))

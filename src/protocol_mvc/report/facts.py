@@ -8,6 +8,7 @@ import numpy.typing as npt
 from sklearn.utils.validation import check_is_fitted
 
 from protocol_mvc.data.views import Views, as_views
+from protocol_mvc.evaluation.cluster_review import ClusterReview
 from protocol_mvc.evaluation.stability import DISSOLVED_JACCARD, Stability
 from protocol_mvc.partition.consensus import MIN_CLUSTER_SIZE
 
@@ -36,6 +37,7 @@ class Facts:
     source: str | None = None  # origin of the data, such as a file name
     diverged_stages: tuple[str, ...] = ()  # of training, which continued at a lower learning rate
     names: tuple[str, ...] = ()  # of the clusters, if the user has given any
+    review: ClusterReview | None = None  # what the data say about the clusters
 
     n_samples: int = field(init=False)
     n_clusters: int = field(init=False)  # including empty ones

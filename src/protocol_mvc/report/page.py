@@ -16,11 +16,13 @@ from protocol_mvc.data.hashing import data_hash
 from protocol_mvc.data.sampling import stratified_rows
 from protocol_mvc.data.scaling import describe_scaling
 from protocol_mvc.estimators.base import MultiViewClusterer
+from protocol_mvc.evaluation.cluster_review import review_clusters
 from protocol_mvc.evaluation.markers import per_view_cluster_auc
 from protocol_mvc.evaluation.metrics import all_scores, calibration, contingency, match_clusters
 from protocol_mvc.evaluation.stability import Stability
 from protocol_mvc.report import charts, text
 from protocol_mvc.report.facts import HIGH_CONFIDENCE, Facts, Floats, Ints, collect_facts
+from protocol_mvc.report.tree import tree_data
 from protocol_mvc.utils.files import atomic_write
 
 Row = dict[str, Any]
@@ -83,6 +85,7 @@ def write_report(
         facts = collect_facts(
             model, X, labels_true=labels_true, sample_ids=sample_ids, stability=stability, source=source
         )
+        facts.review = review_clusters(facts.views, facts.labels, model.seed_)
         # UTF-8 cannot encode lone surrogates; browsers understand them as character references.
         part.write_bytes(render(model, facts, command).encode("utf-8", "xmlcharrefreplace"))
     return target
@@ -125,6 +128,8 @@ def render(model: MultiViewClusterer, facts: Facts, command: str | None) -> str:
         rows=rows,
         **charts.map_data(facts, rows, features),
         **charts.training_data(model.history_),
+        tree=None if facts.review is None else tree_data(facts.review),
+        levels=[] if facts.review is None else text.count_levels(facts.review.suggestion),
         command=command,
         method=type(model).__name__,
         model=model,

@@ -8,12 +8,15 @@ import numpy as np
 from protocol_mvc.evaluation.metrics import clustering_accuracy, group_recall
 from protocol_mvc.evaluation.stability import DISSOLVED_JACCARD
 from protocol_mvc.partition.consensus import MIN_CLUSTER_SIZE
+from protocol_mvc.partition.n_clusters import ClusterCountSuggestion
 from protocol_mvc.report.facts import HIGH_CONFIDENCE, LOW_CONFIDENCE, LOW_MEAN_CONFIDENCE, Facts
 from protocol_mvc.utils.text import join_words
 
 MAX_PRIOR_DIFFERENCE = 0.1  # between class prior and cluster sizes; above it the report warns
 # Largest / smallest cluster, up to which sizes are called so.
 BALANCE = ((1, "equal"), (1.5, "nearly equal"), (3, "somewhat unequal"), (10, "unequal"))
+MAX_DOUBTS = 4  # sentences about clusters that are parts of one group, or several groups
+N_FURTHER_LEVELS = 2  # numbers of clusters that are shown beyond the range
 FEWER_CLUSTERS = "Try a smaller n_clusters."
 NO_STABILITY = "Stability was not measured; run protocol-mvc report with --n-refits 5 to check it."
 
@@ -30,8 +33,9 @@ def headline(facts: Facts) -> str:
     """Return a summary of one line: number and sizes of the clusters, accuracy if known, warnings."""
     k, n_warnings = len(facts.nonempty_clusters), sum(finding.is_warning for finding in findings(facts))
     balance = f" of {describe_balance(facts.size_ratio)} size" if k > 1 else ""
+    shown = "" if facts.review is None else f"; the data show {describe_range(facts.review.suggestion)}"
     rare = f", {len(facts.rare_clusters)} of them rare" if facts.rare_clusters else ""
-    parts = [f"{count_noun(facts.n_samples, 'sample')} in {count_noun(k, 'cluster')}{balance}{rare}."]
+    parts = [f"{count_noun(facts.n_samples, 'sample')} in {count_noun(k, 'cluster')}{balance}{rare}{shown}."]
     if facts.labels_true is not None:
         accuracy = clustering_accuracy(facts.labels_true, facts.labels)
         parts.append(f"Accuracy against the ground truth: {format_percent(accuracy)}.")
@@ -45,7 +49,14 @@ def headline(facts: Facts) -> str:
 
 def findings(facts: Facts) -> list[Finding]:
     """Return all findings: on sizes, estimated prior, confidence, stability, training, data, ground truth."""
-    parts = (_size_findings, _rarity_findings, _confidence_findings, _stability_findings, _data_findings)
+    parts = (
+        _size_findings,
+        _count_findings,
+        _rarity_findings,
+        _confidence_findings,
+        _stability_findings,
+        _data_findings,
+    )
     return [finding for part in parts for finding in part(facts)]
 
 
@@ -65,6 +76,43 @@ def _size_findings(facts: Facts) -> Iterator[Finding]:
         yield Finding("Sizes", f"{text}: {ends}, ratio {format_ratio(facts.size_ratio)} : 1.")
     elif len(found) > 1:
         yield Finding("Sizes", f"{text}: {most} each.")
+
+
+def _count_findings(facts: Facts) -> Iterator[Finding]:
+    if facts.review is None:
+        return
+    found, k = facts.review.suggestion, len(facts.nonempty_clusters)
+    outside = not found.low <= k <= found.high
+    text = f"The data show {describe_range(found)}, {describe_certain(found)}."
+    if outside:
+        more = "fewer" if k < found.low else "more"
+        text += f" The {k} clusters are {more}: try n_clusters={found.n_clusters}."
+    yield Finding("Number of clusters", text, is_warning=outside)
+    for group in facts.review.parts[:MAX_DOUBTS]:
+        text = f"{list_clusters(group).capitalize()} are hardly distinct: they look like parts of one group."
+        yield Finding("Parts of one group", text, is_warning=k > found.high)
+    for cluster, n_groups in list(facts.review.divisible.items())[:MAX_DOUBTS]:
+        text = f"Cluster {cluster} looks like {n_groups} groups or more."
+        yield Finding("Several groups", text, is_warning=k < found.low)
+
+
+def describe_range(found: ClusterCountSuggestion) -> str:
+    """Return "9 to 11 groups"."""
+    low, high = found.low, found.high
+    return f"{low} to {high} groups" if low < high else count_noun(high, "group")
+
+
+def describe_certain(found: ClusterCountSuggestion) -> str:
+    """Return how many groups are beyond doubt."""
+    if found.certain < 2:
+        return "no division is beyond doubt"
+    return f"{found.certain} of them beyond doubt"
+
+
+def count_levels(found: ClusterCountSuggestion) -> list[tuple[int, float, str]]:
+    """Return number of clusters, evidence of the last split and verdict, up to just beyond the range."""
+    shown = (level for level in found.path if level.n_clusters <= found.high + N_FURTHER_LEVELS)
+    return [(level.n_clusters, level.evidence, found.verdict(level.n_clusters)) for level in shown]
 
 
 def _rarity_findings(facts: Facts) -> Iterator[Finding]:
