@@ -26,6 +26,7 @@ ABLATION: dict[str, Config] = {
     "base+pot+clr": {},
 }
 PAPER_ABLATION = {f"paper-{name}": changes for name, changes in ABLATION.items()}  # with the preset "paper"
+AUTO = "protocol-auto"  # finds the number of clusters
 VARIANTS = [*ABLATION, *PAPER_ABLATION]
 
 
@@ -46,6 +47,8 @@ NETWORKS: dict[str, Network] = {
 NETWORKS |= {name: Network(PROTOCOL, "default", changes) for name, changes in ABLATION.items()}
 NETWORKS |= {name: Network(PROTOCOL, "paper", changes) for name, changes in PAPER_ABLATION.items()}
 
+NETWORKS[AUTO] = Network(PROTOCOL, "default", {})
+
 METHODS = [*REFERENCES, *NETWORKS]
 FIVE = ["kmeans", "gmm", "ward", "spectral", "leiden"]  # references that users would pick
 COMPARED = [*FIVE, *ESTIMATORS, "ardmvc-am"]  # the meaning of "all"
@@ -59,7 +62,7 @@ def make_estimator(method: str, n_clusters: int, seed: int, config: Config) -> A
         return Reference(method, n_clusters, seed)
     estimator = NETWORKS[method].estimator
     fields = make_config(type(estimator._presets["default"]), config)
-    return estimator(n_clusters, config=fields, random_state=seed)
+    return estimator("auto" if method == AUTO else n_clusters, config=fields, random_state=seed)
 
 
 def fit_method(method: str, views: Views, seed: int, config: Config, labels_true: Labels) -> Any:
