@@ -18,5 +18,5 @@ class PartitionOptions(Config):
     groups_per_cluster_data: tuple[PositiveFloat, ...] = (3.0, 5.0)  #: the same, of the prepared data
     shrinkage: Fraction = 0.1  #: of the within-group covariance of the discriminant directions
     view_agreement_weight: PositiveFloat = 2.0  #: in the choice of a candidate
-    pair_agreement_weight: NonNegativeFloat = 1.0  #: in the choice of a candidate
+    pair_agreement_weight: NonNegativeFloat = 0.25  #: in the choice of a candidate
     min_samples_per_cluster: PositiveInt = 4  #: on average; with fewer the partition is that of K-means
