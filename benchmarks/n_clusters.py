@@ -120,7 +120,7 @@ def _row(name: Any, part: pd.DataFrame) -> dict[str, Any]:
     """Return the means of a data set."""
     ours, found = part[part["method"] == OURS], part.groupby("method")["n_found"].mean()
     span = f"{ours['low'].mean():.1f} to {ours['high'].mean():.1f}" if len(ours) else NOT_RUN
-    return {"data": name, "K": int(part["n_classes"].max()), "range": span, **_cells(found, ".1f")}
+    return {"data": name, "K": str(part["n_classes"].max()), "range": span, **_cells(found, ".1f")}
 
 
 def _cells(values: "pd.Series[Any]", form: str) -> dict[str, str]:
