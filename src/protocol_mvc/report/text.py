@@ -15,7 +15,7 @@ from protocol_mvc.utils.text import join_words
 MAX_PRIOR_DIFFERENCE = 0.1  # between class prior and cluster sizes; above it the report warns
 # Largest / smallest cluster, up to which sizes are called so.
 BALANCE = ((1, "equal"), (1.5, "nearly equal"), (3, "somewhat unequal"), (10, "unequal"))
-MAX_DOUBTS = 4  # sentences about clusters that are parts of one group, or several groups
+MAX_DOUBTS = 4  # sets of clusters that are named as parts of one group
 N_FURTHER_LEVELS = 2  # numbers of clusters that are shown beyond the range
 FEWER_CLUSTERS = "Try a smaller n_clusters."
 NO_STABILITY = "Stability was not measured; run protocol-mvc report with --n-refits 5 to check it."
@@ -88,11 +88,14 @@ def _count_findings(facts: Facts) -> Iterator[Finding]:
         more = "fewer" if k < found.low else "more"
         text += f" The {k} clusters are {more}: try n_clusters={found.n_clusters}."
     yield Finding("Number of clusters", text, is_warning=outside)
-    for group in facts.review.parts[:MAX_DOUBTS]:
-        text = f"{list_clusters(group).capitalize()} are hardly distinct: they look like parts of one group."
-        yield Finding("Parts of one group", text, is_warning=k > found.high)
-    for cluster, n_groups in list(facts.review.divisible.items())[:MAX_DOUBTS]:
-        text = f"Cluster {cluster} looks like {n_groups} groups or more."
+    parts, divisible = facts.review.parts, facts.review.divisible
+    if parts:
+        text = f"{'; '.join(list_clusters(group) for group in parts[:MAX_DOUBTS])}".capitalize()
+        each = "they look" if len(parts) == 1 else "each set looks"
+        yield Finding("Parts of one group", f"{text}: {each} like one group.", is_warning=k > found.high)
+    if divisible:
+        notes = [f"{n} or more" for n in divisible.values()]
+        text = f"{list_clusters(list(divisible), notes).capitalize()} may be several groups."
         yield Finding("Several groups", text, is_warning=k < found.low)
 
 

@@ -1,0 +1,44 @@
+"""The review of given clusters: too many, too few, and right ones."""
+
+import numpy as np
+from tests.examples import blobs
+
+from protocol_mvc import as_views
+from protocol_mvc.evaluation.cluster_review import review_clusters
+
+VIEWS, TRUTH = blobs((120, 60, 40), dims=(6, 5), noise=0.5, seed=3)
+DATA = as_views(VIEWS)
+
+
+def test_right_clusters_are_neither_parts_nor_several():
+    found = review_clusters(DATA, TRUTH)
+    assert found.suggestion.n_clusters == 3
+    assert (found.parts, found.divisible) == ([], {})
+    assert len(found.tree) == 2
+    assert min(found.evidence()) > 0.5
+
+
+def test_halves_of_a_group_are_parts_of_one():
+    halves = np.where((TRUTH == 0) & (np.random.default_rng(0).random(len(TRUTH)) < 0.5), 3, TRUTH)
+    found = review_clusters(DATA, halves)
+    assert found.parts == [[0, 3]]
+    assert found.suggestion.n_clusters == 3
+    assert found.evidence()[0] < 0.25
+
+
+def test_merged_groups_are_several():
+    found = review_clusters(DATA, np.minimum(TRUTH, 1))
+    assert found.divisible == {1: 2}
+    assert found.parts == []
+
+
+def test_numbers_of_clusters_are_those_of_the_labels():
+    names = np.array([7, 2, 5])
+    found = review_clusters(DATA, names[TRUTH])
+    assert found.clusters == [2, 5, 7]
+
+
+def test_one_cluster_has_no_tree():
+    found = review_clusters(DATA, np.zeros(len(TRUTH), dtype=np.int64))
+    assert found.tree == []
+    assert found.divisible == {0: 3}
