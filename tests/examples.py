@@ -40,7 +40,7 @@ TINY = update_config(ProtocolConfig(), QUICK)
 TINY_PAPER = update_config(PRESETS["paper"], QUICK_PAPER)
 
 
-def tiny(n_clusters: int = 3, **params: Any) -> PROTOCOL:
+def tiny(n_clusters: Any = 3, **params: Any) -> PROTOCOL:
     """An estimator that fits in a fraction of a second."""
     given: dict[str, Any] = {"config": TINY, "random_state": 0, "batch_size": 32} | params
     return PROTOCOL(n_clusters, **given)
