@@ -1,6 +1,11 @@
 """The report of a run needs the run and its unchanged data."""
 
-from tests.cli.running import QUICK, VIEWS, document, error_line, run, save
+import json
+
+import anndata
+import pandas as pd
+import pytest
+from tests.cli.running import IDS, QUICK, VIEWS, document, error_line, run, save
 
 
 def test_a_report_is_made_of_the_run_and_its_data(fitted, tmp_path):
@@ -50,3 +55,46 @@ def test_figures_are_written_in_a_format(fitted, tmp_path):
     result = run("report", fitted / "run", "-o", tmp_path / "s.html", "--figures", tmp_path / "figures")
     assert "--force" in error_line(result, 2)
     assert not (tmp_path / "s.html").exists()
+
+
+def map_colors(path):
+    """Return the columns that colour the map of a report, and the points."""
+    text = path.read_text().partition('id="data">')[2].partition("</script>")[0]
+    found = json.loads(text)
+    return {column["name"]: (column, found["points"][key]) for key, column in found["colors"].items()}
+
+
+@pytest.fixture(scope="module")
+def annotated(tmp_path_factory):
+    """A run of an .h5ad file with two columns."""
+    folder, n = tmp_path_factory.mktemp("annotated"), len(IDS)
+    obs = pd.DataFrame({"donor": ["a", "b", "b", "b", "b"] * (n // 5), "age": range(n)}, index=IDS)
+    anndata.AnnData(obs=obs, obsm={"image": VIEWS[0], "text": VIEWS[1]}).write_h5ad(folder / "v.h5ad")
+    assert run("fit", folder / "v.h5ad", "-k", 3, "-o", folder / "run", *QUICK).exit_code == 0
+    return folder / "run"
+
+
+def test_columns_of_obs_color_the_map(annotated, tmp_path):
+    result = run("report", annotated, "-o", tmp_path / "r.html", "--color", "donor", "--color", "age")
+    assert result.exit_code == 0, result.output
+    (donor, codes), (age, shades) = map_colors(tmp_path / "r.html").values()
+    assert donor["categories"] == [["b", 44], ["a", 11]]
+    assert codes == [1, 0, 0, 0, 0] * 11
+    assert (age["low"], age["high"], shades[0], shades[-1]) == (0, 54, 0, 1000)
+
+
+def test_an_unknown_column_is_refused_with_the_nearest_names(annotated, tmp_path):
+    line = error_line(run("report", annotated, "-o", tmp_path / "r.html", "--color", "doner"), 3)
+    assert line.index("'doner'") < line.index("donor")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_column_of_a_table_colors_the_map_by_id(fitted, tmp_path):
+    table = pd.DataFrame({"id": IDS[::-1], "batch": ["x", *["y"] * (len(IDS) - 1)]}).iloc[:-1]
+    table.to_csv(tmp_path / "samples.csv", index=False)
+    given = ("report", fitted / "run", "-o", tmp_path / "r.html", "--color")
+    assert run(*given, f"{tmp_path / 'samples.csv'}:batch").exit_code == 0
+    column, codes = map_colors(tmp_path / "r.html")["batch"]
+    names = [name for name, _ in column["categories"]]
+    assert [names[code] for code in codes] == ["missing", *["y"] * (len(IDS) - 2), "x"]
+    assert "FILE.csv:COLUMN" in error_line(run(*given, "batch", "--force"), 2)

@@ -52,6 +52,7 @@ def report(tmp_path_factory) -> Path:
         stability=make_stability(np.linspace(1, 0.4, 6).tolist(), 155),
         command=f"fit {EVIL}",
         source="data.npz",
+        colors={f"donor {EVIL}": [f"{EVIL}{i % 20}" for i in range(155)], "age": np.arange(155.0)},
     )
 
 
@@ -92,7 +93,7 @@ def show(browser):
         page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=color_scheme)
         page.on("console", lambda message: messages.append(message.text))
         page.on("pageerror", lambda error: messages.append(str(error)))
-        page.on("request", lambda request: requests.append(request.url))
+        page.on("request", lambda request: request.url.startswith("blob:") or requests.append(request.url))
         page.goto(path.resolve().as_uri())
         opened.append((page, path))
         return page
@@ -155,15 +156,27 @@ def test_the_tooltip_has_id_cluster_and_confidence(page, i: int):
 
 def test_colors_can_be_switched(page):
     seen = [page.evaluate(PIXELS)]
-    for name in ("confidence", "viewSet"):
+    for name in ("confidence", "viewSet", "color0", "color1"):
         page.click(f"[data-color='{name}']")
         assert is_pressed(page, f"[data-color='{name}']")
         assert not is_pressed(page, "[data-color='cluster']")
         assert page.is_visible(f"[data-key='{name}']")
         seen.append(page.evaluate(PIXELS))
     page.click("[data-color='cluster']")
-    assert len(set(seen)) == 3
+    assert len(set(seen)) == 5
     assert page.evaluate(PIXELS) == seen[0]
+
+
+@pytest.mark.parametrize(("suffix", "start"), [("svg", b"<svg"), ("png", b"\x89PNG")])
+def test_the_map_is_saved(page, suffix: str, start: bytes):
+    before = page.evaluate(PIXELS)
+    with page.expect_download() as download:
+        page.click(f"[data-save={suffix}]")
+    content = Path(download.value.path()).read_bytes()
+    assert content.startswith(start)
+    if suffix == "svg":
+        assert content.count(b"<path") == 155
+    assert page.evaluate(PIXELS) == before
 
 
 def test_zoom_pan_and_reset(page):

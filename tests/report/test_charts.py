@@ -10,8 +10,10 @@ from protocol_mvc.report.charts import (
     CURVE_HEIGHT,
     CURVE_WIDTH,
     MAP_SIZE,
+    MAX_CATEGORIES,
     MAX_EPOCHS,
     MAX_VIEW_SETS,
+    color_codes,
     loss_names,
     map_positions,
     name_view_sets,
@@ -61,6 +63,29 @@ def test_names_of_sets_of_views():
     index, names = name_view_sets(mask, ("a", "b", "c"))
     assert names == ["all views", "without c", "only b"]
     assert index.tolist() == [0, 0, 0, 1, 1, 2]
+
+
+@given(st.lists(st.integers(0, 30), min_size=1, max_size=90))
+def test_categories_are_limited_and_the_most_frequent_come_first(values):
+    codes, key = color_codes(np.array([f"kind {value}" for value in values]))
+    names, counts = zip(*key["categories"], strict=True)
+    assert len(names) == min(len(set(values)), MAX_CATEGORIES + 1)
+    assert np.bincount(codes).tolist() == list(counts)
+    assert sorted(counts[:MAX_CATEGORIES], reverse=True) == list(counts[:MAX_CATEGORIES])
+    for code, value in zip(codes, values, strict=True):
+        assert code == MAX_CATEGORIES or names[code] == f"kind {value}"
+
+
+def test_numbers_are_a_ramp_from_their_minimum_to_their_maximum():
+    codes, key = color_codes(np.array([*np.linspace(-2.0, 6.0, 21), np.nan]))
+    assert (key["low"], key["high"], key["n_missing"]) == (-2.0, 6.0, 1)
+    assert codes.tolist() == [*range(0, 1001, 50), -1]
+
+
+def test_few_distinct_numbers_are_categories():
+    codes, key = color_codes(np.array([2.0, 0.5, 2.0, np.nan]))
+    assert dict(key["categories"]) == {"2": 2, "0.5": 1, "missing": 1}
+    assert codes[0] == codes[2] == 0
 
 
 def test_stages_are_summarised():

@@ -75,6 +75,7 @@ def full(tmp_path_factory) -> Path:
     given: dict[str, Any] = {"command": f"do {EVIL}", "stability": STABILITY, "source": EVIL}
     X = {EVIL: VIEWS[0], "plain": with_gaps(VIEWS)[1]}
     ids, labels_true = [f"{i}{EVIL}" for i in range(90)], [f"{EVIL}{y}" for y in LABELS_TRUE]
+    given["colors"] = {EVIL: [f"{EVIL}{i % 20}" for i in range(90)], "age": np.arange(90) / 2}
     return write_report(tiny().fit(X), X, path, labels_true=labels_true, sample_ids=ids, **given)
 
 
@@ -121,6 +122,31 @@ def test_every_sample_is_on_the_map(full):
     assert {len(values) for values in points.values()} == {90}
     assert np.bincount(points["cluster"]).sum() == 90
     assert 0 <= min(points["confidence"]) <= max(points["confidence"]) <= 1000
+
+
+def test_given_columns_color_the_map(full):
+    found = read(full)
+    donor, age = found.data()["colors"].values()
+    assert (age["name"], age["low"], age["high"]) == ("age", 0, 44.5)
+    assert found.data()["points"]["color1"][0] == 0
+    assert found.data()["points"]["color1"][-1] == 1000
+    assert len(donor["categories"]) == charts.MAX_CATEGORIES + 1
+    assert max(found.data()["points"]["color0"]) == charts.MAX_CATEGORIES
+    assert {"color0", "color1"} <= set(found.all("data-color")) & set(found.all("data-key"))
+
+
+def test_a_color_of_another_length_is_refused(tmp_path):
+    with pytest.raises(ValueError, match=r"90 samples.*donor.*has 3"):
+        write_report(MODEL, VIEWS, tmp_path / "a.html", colors={"donor": ["a", "b", "c"]})
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_map_can_be_saved_under_a_strict_policy(full):
+    found = read(full)
+    assert found.all("data-save") == ["svg", "png"]
+    policy = found.all("content")[0]
+    assert "blob:" not in policy
+    assert "unsafe" not in policy
 
 
 def test_bars_fit_their_column_and_the_longest_is_full(full):

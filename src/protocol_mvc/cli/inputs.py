@@ -1,6 +1,7 @@
 """The inputs of a command: settings (a config file, then `--set`, then the flags) and data."""
 
 import json
+import re
 import tomllib
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
@@ -9,6 +10,7 @@ from typing import Annotated, Any, Literal, Self
 
 import typer
 import yaml
+from numpy.typing import NDArray
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from protocol_mvc import io
@@ -17,10 +19,15 @@ from protocol_mvc.data.digits import load_digits_views
 from protocol_mvc.estimators.base import MultiViewClusterer
 from protocol_mvc.estimators.cluster_count import Bounds, parse_auto
 from protocol_mvc.estimators.clusterers import ESTIMATORS
+from protocol_mvc.io.columns import ANNDATA_FILES, read_column
 from protocol_mvc.io.labels import SUFFIXES, LabelFile, match_labels, read_labels
+from protocol_mvc.io.read import TABLE_FILES
 from protocol_mvc.utils.config import flatten_config, update_config
 from protocol_mvc.utils.text import short_repr
 
+FILE_COLUMN = re.compile(
+    rf"(.+(?:{'|'.join(map(re.escape, (*ANNDATA_FILES, *TABLE_FILES)))})):(.+)", re.IGNORECASE
+)
 LOADERS = {".yaml": yaml.safe_load, ".yml": yaml.safe_load, ".toml": tomllib.loads, ".json": json.loads}
 
 
@@ -210,6 +217,30 @@ def read_data(source: Source) -> io.MultiViewDataset:
     own = LabelFile(samples, [str(sample) for sample in samples], ", ".join(source.paths))
     labels_true = match_labels(own, read_labels(source.label_file))[1]
     return io.MultiViewDataset(dataset.views, labels_true, dataset.path)
+
+
+def read_colors(source: Source, wanted: Iterable[str], sample_ids: NDArray[Any]) -> dict[str, NDArray[Any]]:
+    """Return columns (n,) of the samples, by name.
+
+    Args:
+        source: the data.
+        wanted: each `COLUMN` of `obs` of the data, or `FILE:COLUMN` of a table or of another .h5ad or .h5mu.
+        sample_ids: (n,) the samples.
+
+    Raises:
+        BadParameter: if a column without a file is wanted and the data have no `obs`.
+        OSError, ValueError: if a file cannot be read, or lacks the column.
+    """
+    colors = {}
+    for word in wanted:
+        given = FILE_COLUMN.fullmatch(word)
+        path, column = given.groups() if given else (source.paths[0], word)
+        if not given and Path(path).suffix.lower() not in ANNDATA_FILES:
+            raise typer.BadParameter(f"--color {word}: the data have no obs, give FILE.csv:COLUMN")
+        colors[word if column in colors else column] = read_column(
+            Path(path), column, sample_ids, source.id_column
+        )
+    return colors
 
 
 def _load_named(word: str) -> io.MultiViewDataset:

@@ -309,6 +309,14 @@ def report(
         Path | None, Option(metavar="DIR", help="Also draw the figures, one file each, to this folder.")
     ] = None,
     figure_format: Annotated[FigureFormat, Option("--format", help="Format of the figures.")] = "pdf",
+    colors: Annotated[
+        list[str] | None,
+        Option(
+            "--color",
+            metavar="[FILE:]COLUMN",
+            help="Colour the map also by a column of obs, or of a table; may be repeated.",
+        ),
+    ] = None,
     device: Device = None,
     force: Force = False,
     as_json: Json = False,
@@ -323,11 +331,12 @@ def report(
       $ protocol-mvc report run -o report.html --n-refits 5
       $ protocol-mvc report run moved/views.npz -o report.html
       $ protocol-mvc report run --figures figures --format svg
+      $ protocol-mvc report run --color donor --color samples.csv:age
     """
     from protocol_mvc.cli.runs import report_run
 
     console = Console(as_json, quiet)
-    return report_run(console, run, data, output, n_refits, figures, figure_format, device, force)
+    return report_run(console, run, data, output, n_refits, figures, figure_format, colors, device, force)
 
 
 @app.command()

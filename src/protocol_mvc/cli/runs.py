@@ -13,7 +13,7 @@ import typer
 from pydantic import ValidationError
 
 from protocol_mvc import io
-from protocol_mvc.cli.inputs import Source, read_data
+from protocol_mvc.cli.inputs import Source, read_colors, read_data
 from protocol_mvc.cli.output import Console, JsonDict, as_json, table
 from protocol_mvc.data import Views, data_hash
 from protocol_mvc.estimators.base import MultiViewClusterer
@@ -238,10 +238,14 @@ def report_run(
     n_refits: int,
     figures: Path | None,
     figure_format: str,
+    colors: list[str] | None,
     device: str | None,
     force: bool,
 ) -> JsonDict:
-    """Write the report of a run, and its figures; `data` are the paths of its data if they were moved."""
+    """Write the report of a run, and its figures.
+
+    `data` are the paths of its data if they were moved; `colors` are columns as for `read_colors`.
+    """
     run, target = open_run(folder), output or folder / REPORT
     check_output(target, force, (".html", ".htm"))
     if (
@@ -251,13 +255,14 @@ def report_run(
     ):
         raise typer.BadParameter(f"{figures} is not an empty folder: choose another one or add --force")
     source, model, (views, labels_true, _) = load_with_data(run, data, device)
+    columns = read_colors(source, colors or (), views.sample_ids)
     refits = None
     if n_refits:
         console.info(f"Fitting the model {n_refits} times to subsamples of the data")
         with console.show_warnings():
             refits = stability(model, views, n_resamples=n_refits)
     given = {"command": run.command or None, "source": ", ".join(source.paths)}
-    write_report(model, views, target, labels_true=labels_true, stability=refits, **given)
+    write_report(model, views, target, labels_true=labels_true, stability=refits, colors=columns, **given)
     console.info(f"Report: {target}")
     document: JsonDict = {"output": target, "bytes": target.stat().st_size}
     if figures is not None:

@@ -22,7 +22,7 @@ from protocol_mvc.data.memmap import LARGE, is_large, to_memmap
 from protocol_mvc.data.views import Views, replace_mask
 from protocol_mvc.exceptions import DataError
 from protocol_mvc.io.arrays import Contents, LazyArray, check_labels, to_builtin_dtype
-from protocol_mvc.io.limits import check_ratio, check_size, data_errors, require_module
+from protocol_mvc.io.limits import check_column, check_ratio, check_size, data_errors, require_module
 
 OMICS_PACKAGES = ("h5py", "anndata.io", "pandas")
 
@@ -166,17 +166,28 @@ def read_anndata(path: Path, view_names: Sequence[str] | None, labels: str | Non
         return Contents(views, None if labels is None else _read_labels(data, labels, views))
 
 
-def _read_labels(data: SimpleNamespace, labels: str, views: Views) -> NDArray[Any]:
+def read_obs_column(path: Path, column: str) -> Any:
+    """Return a column of `obs`, or "modality:column", of an `.h5mu` or `.h5ad` file as a pandas series."""
+    h5py, *_ = (require_module(name, "omics", path) for name in OMICS_PACKAGES)
+    with h5py.File(path, "r") as file:
+        return _obs_column(_annotated(file), column)
+
+
+def _obs_column(data: SimpleNamespace, name: str) -> Any:
     """Return a column of `obs` of the whole object or, as "modality:column", of one modality."""
-    modality, _, column = labels.partition(":")
+    modality, _, column = name.partition(":")
     table = data.obs.to_memory()
-    if labels not in table.columns and modality in getattr(data, "mod", {}):
-        table, labels = data.mod[modality].obs.to_memory(), column
-    if labels not in table.columns:
-        raise DataError(f"it has no column {labels!r}, only {', '.join(map(str, table.columns))}.")
+    if name not in table.columns and modality in getattr(data, "mod", {}):
+        table, name = data.mod[modality].obs.to_memory(), column
+    check_column(name, table.columns)
     if not table.index.is_unique:
         raise DataError(f"its sample id {table.index[table.index.duplicated()][0]!r} occurs twice.")
-    known = table[labels].reindex(views.sample_ids)
+    return table[name]
+
+
+def _read_labels(data: SimpleNamespace, labels: str, views: Views) -> NDArray[Any]:
+    """Return a column of `obs` as labels; every sample must have one."""
+    known = _obs_column(data, labels).reindex(views.sample_ids)
     if known.isna().any():
         sample = str(views.sample_ids[known.isna().to_numpy()][0])
         raise DataError(f"{labels!r} of {sample!r} is missing: give every sample a label.")

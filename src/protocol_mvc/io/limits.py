@@ -3,8 +3,9 @@
 import errno
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from difflib import get_close_matches
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -83,3 +84,11 @@ def check_disk_space(target: Path, n_bytes: int) -> None:
     """Raise `OSError` if the disk has no room for a file; a full disk can crash the HDF5 library."""
     if n_bytes > shutil.disk_usage(target.parent).free:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(target))
+
+
+def check_column(name: str, columns: Iterable[Any]) -> None:
+    """Refuse the name of a column that a table lacks, with the nearest names it has."""
+    known = [str(column) for column in columns]
+    if name not in known:
+        nearest = ", ".join(get_close_matches(name, known, n=10, cutoff=0.0)) or "ids"
+        raise DataError(f"it has no column {name!r}; the nearest names are {nearest}.")

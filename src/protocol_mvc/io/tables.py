@@ -14,7 +14,14 @@ from protocol_mvc.data.memmap import is_large, to_memmap
 from protocol_mvc.data.views import as_views
 from protocol_mvc.exceptions import DataError
 from protocol_mvc.io.arrays import LABEL_NAMES, Contents, to_builtin_dtype
-from protocol_mvc.io.limits import check_ratio, check_size, data_errors, file_errors, require_module
+from protocol_mvc.io.limits import (
+    check_column,
+    check_ratio,
+    check_size,
+    data_errors,
+    file_errors,
+    require_module,
+)
 from protocol_mvc.utils.text import short_repr
 
 Header: TypeAlias = tuple[list[str], str | None]  # names of the columns, and that of an index among them
@@ -63,6 +70,18 @@ def read_tables(files: Mapping[str, Path], id_column: str | None, labels: str | 
         views = as_views(frames)
     views = replace(views, sample_ids=to_builtin_dtype(views.sample_ids))
     return Contents(views, _join_labels(pandas.concat(known), views.sample_ids) if known else None)
+
+
+def read_table_column(path: Path, column: str, id_column: str | None) -> Any:
+    """Return a column of a table as a pandas series, by id if the table has ids, else by row number."""
+    require_module("pandas", "data", path)
+    columns, index = _read_header(path)
+    check_column(column, columns)
+    ids = _find([id_column, *ID_COLUMNS] if id_column else ID_COLUMNS, columns) or index
+    frame = _read_frame(path, [ids] if ids else [])
+    if ids and ids != column:
+        _set_ids(frame, ids)
+    return frame[column]
 
 
 def _read_header(path: Path) -> Header:

@@ -25,6 +25,7 @@ MAX_POINTS = 10_000  # on the map
 MAP_SIZE = 10_000  # positions are integers from 0 to this, which keeps the file short
 N_COMPONENTS = 30  # of the features that t-SNE sees
 MAX_SAMPLES_FULL_TSNE = 3000  # above, t-SNE makes half the iterations: 10,000 samples take half a minute
+MAX_CATEGORIES = 12  # of a column with a mark of their own
 MAX_VIEW_SETS = 6  # sets of present views with a colour of their own
 CURVE_WIDTH, CURVE_HEIGHT = 320, 110  # in units of the SVG
 MAX_EPOCHS = 500  # points of a curve
@@ -72,14 +73,50 @@ def map_data(facts: Facts, rows: Ints, features: Features) -> dict[str, Any]:
         "id": [shorten(facts.sample_ids[i]) for i in rows],
         "class": classes,
     }
+    colors = {}
+    for j, (name, column) in enumerate(facts.colors.items()):
+        codes, key = color_codes(column)
+        points[f"color{j}"] = codes[rows].tolist()
+        colors[f"color{j}"] = {"name": shorten(name, 40), **key}
     return {
         "points": points,
         "view_sets": list(zip(map(shorten, set_names), np.bincount(view_sets).tolist(), strict=True)),
         "class_names": class_names,
+        "colors": colors,
         "n_shown": np.bincount(labels, minlength=k).tolist(),
         "nearest": nearest_clusters(features, labels, k),
         "min_points": min_rows_per_class(k, MAX_POINTS),
     }
+
+
+def color_codes(column: npt.NDArray[Any]) -> tuple[Ints, dict[str, Any]]:
+    """Return the code (n,) that colours each sample by its value in a column (n,), and the key to the codes.
+
+    Numbers of more than `MAX_CATEGORIES` distinct values have the codes 0 for the minimum ("low") to 1000 for
+    the maximum ("high"), and -1 for a missing number. Other values are "categories", pairs of name and
+    size by falling size; those beyond the first `MAX_CATEGORIES` share the last code.
+    """
+    known = np.isfinite(column) if column.dtype.kind == "f" else np.ones(len(column), dtype=np.bool_)
+    if column.dtype.kind in "iuf" and len(np.unique(column[known])) > MAX_CATEGORIES:
+        number = column.astype(np.float64)
+        low, high = number[known].min(), number[known].max()
+        codes = np.full(len(number), -1)
+        codes[known] = np.rint(1000 * ((number[known] - low) / (high - low)))
+        n_missing = int((~known).sum())
+        return codes, {"categories": None, "low": float(low), "high": float(high), "n_missing": n_missing}
+    values, index, counts = np.unique(column, return_inverse=True, return_counts=True)
+    order = np.argsort(-counts, kind="stable")
+    codes = np.minimum(np.argsort(order)[index], MAX_CATEGORIES)
+    names = [_category_name(value) for value in values[order]]
+    if len(names) > MAX_CATEGORIES + 1:
+        names = [*names[:MAX_CATEGORIES], f"other ({len(names) - MAX_CATEGORIES} values)"]
+    return codes, {"categories": list(zip(names, np.bincount(codes).tolist(), strict=True))}
+
+
+def _category_name(value: Any) -> str:
+    if not isinstance(value, np.floating):
+        return shorten(value, 40)
+    return f"{value:g}" if np.isfinite(value) else "missing"
 
 
 def name_view_sets(mask: npt.NDArray[np.bool_], names: tuple[str, ...]) -> tuple[Ints, list[str]]:

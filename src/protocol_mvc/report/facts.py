@@ -1,5 +1,6 @@
 """The data behind the report: a fitted model's labels and probabilities beside its views."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -38,6 +39,7 @@ class Facts:
     diverged_stages: tuple[str, ...] = ()  # of training, which continued at a lower learning rate
     names: tuple[str, ...] = ()  # of the clusters, if the user has given any
     review: ClusterReview | None = None  # what the data say about the clusters
+    colors: dict[str, npt.NDArray[Any]] = field(default_factory=dict)  # columns (n,) that colour the map
 
     n_samples: int = field(init=False)
     n_clusters: int = field(init=False)  # including empty ones
@@ -81,6 +83,7 @@ def collect_facts(
     sample_ids: Any = None,
     stability: Stability | None = None,
     source: Any = None,
+    colors: Mapping[str, Any] | None = None,
 ) -> Facts:
     """Collect the facts about a fitted model.
 
@@ -121,6 +124,9 @@ def collect_facts(
         source=None if source is None else str(source),
         diverged_stages=tuple(dict.fromkeys(diverged)),
         names=model.cluster_names_,
+        colors={
+            str(name): _as_column(f"colors[{name!r}]", values, n) for name, values in (colors or {}).items()
+        },
     )
 
 

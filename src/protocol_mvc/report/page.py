@@ -3,6 +3,7 @@
 import base64
 import hashlib
 import os
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -59,6 +60,7 @@ def write_report(
     command: str | None = None,
     stability: Stability | None = None,
     source: Any = None,
+    colors: Mapping[str, Any] | None = None,
 ) -> Path:
     """Write an HTML report about a fitted model: one file that needs no network.
 
@@ -71,6 +73,8 @@ def write_report(
         command: How to repeat the fit; shown as it is.
         stability: Result of `protocol_mvc.stability`.
         source: Origin of the data, such as a file name.
+        colors: Columns by name, one value (n,) per sample, by which the map can be coloured. Numbers of more
+            than 12 distinct values are a ramp; of other values the 12 most frequent have their own colours.
 
     Returns:
         The path of the file.
@@ -83,7 +87,13 @@ def write_report(
     target = Path(path)
     with atomic_write(target, overwrite=True) as part:
         facts = collect_facts(
-            model, X, labels_true=labels_true, sample_ids=sample_ids, stability=stability, source=source
+            model,
+            X,
+            labels_true=labels_true,
+            sample_ids=sample_ids,
+            stability=stability,
+            source=source,
+            colors=colors,
         )
         facts.review = review_clusters(facts.views, facts.labels, model.seed_)
         # UTF-8 cannot encode lone surrogates; browsers understand them as character references.

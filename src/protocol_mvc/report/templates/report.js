@@ -1,7 +1,7 @@
 // The interactive part of the report: a map on a canvas, and the histogram of one cluster.
 "use strict";
 (() => {
-  const { points, classNames, viewSets, histogram, nColors, nShapes } = JSON.parse(document.getElementById("data").textContent);
+  const { points, classNames, viewSets, colors, histogram, nColors, nShapes } = JSON.parse(document.getElementById("data").textContent);
   const find = (selector) => document.querySelector(selector);
   const all = (selector) => [...document.querySelectorAll(selector)];
   const n = points.x.length, clusters = histogram.length - 1;
@@ -31,19 +31,21 @@
   const plane = find("#plane"), canvas = find("#plane canvas"), tip = find("#tip"), context = canvas.getContext("2d");
   const width = Math.max(1, ...points.x), height = Math.max(1, ...points.y);
   const radius = n > 5000 ? 2.6 : n > 1500 ? 3.4 : 4.4;
-  const shapes = Array.from({ length: nShapes }, (_, i) =>
-    new Path2D(find(`#shape${i} path`).getAttribute("d")));
+  const outlines = Array.from({ length: nShapes }, (_, i) => find(`#shape${i} path`).getAttribute("d"));
+  const shapes = outlines.map((outline) => new Path2D(outline));
+  const OUTLINE = 0.22, FONT = "system-ui, sans-serif";  // width of the line around a point of radius 1
   const visible = new Array(clusters).fill(true);
   const view = { zoom: 1, x: width / 2, y: height / 2 };
   let colorBy = "cluster", marked = null, pending = false, theme;
 
-  // Drawn last is drawn on top: small clusters, low confidence, rare sets of views.
+  // Drawn last is drawn on top: small clusters, low confidence, rare sets of views and categories, high numbers.
   const byKey = (key) => Array.from({ length: n }, (_, i) => i).sort((a, b) => key(a) - key(b));
   const order = {
     cluster: byKey((i) => points.cluster[i]),
     confidence: byKey((i) => -points.confidence[i]),
     viewSet: byKey((i) => points.viewSet[i]),
   };
+  for (const key in colors) order[key] = byKey((i) => points[key][i]);
 
   // The number of a cluster is drawn at the point nearest to the median of its points.
   const anchors = (() => {
@@ -67,6 +69,7 @@
     theme = {
       page: value("page"),
       ink: value("ink"),
+      quiet: value("quiet"),
       colors: Array.from({ length: nColors }, (_, i) => value(`c${i}`)),
       ramp: Array.from({ length: 101 }, (_, i) =>
         i < 50 ? mix(low, middle, i / 50) : mix(middle, high, (i - 50) / 50)),
@@ -74,9 +77,12 @@
   }
 
   function color(i) {
-    if (colorBy === "confidence") return theme.ramp[Math.round(points.confidence[i] / 10)];
-    return theme.colors[points[colorBy][i] % nColors];
+    const code = points[colorBy][i];
+    if (colorBy !== "confidence" && colors[colorBy]?.categories !== null) return theme.colors[code % nColors];
+    return code < 0 ? theme.quiet : theme.ramp[Math.round(code / 10)];
   }
+
+  const shape = (i) => (colors[colorBy]?.categories ? points[colorBy] : points.cluster)[i] % nShapes;
 
   const scale = () =>
     view.zoom * Math.min((canvas.clientWidth - 40) / width, (canvas.clientHeight - 40) / height);
@@ -85,61 +91,66 @@
     return [(points.x[i] - view.x) * s + canvas.clientWidth / 2, (points.y[i] - view.y) * s + canvas.clientHeight / 2];
   }
 
-  function draw() {
-    pending = false;
-    const dense = window.devicePixelRatio || 1, w = canvas.clientWidth, h = canvas.clientHeight;
-    canvas.width = Math.round(w * dense);
-    canvas.height = Math.round(h * dense);
-    context.setTransform(1, 0, 0, 1, 0, 0);
+  // What is in sight: the points, in the order they are drawn, and the numbers of the clusters.
+  function pointsInSight() {
+    const w = canvas.clientWidth, h = canvas.clientHeight;
+    return order[colorBy].filter((i) => visible[points.cluster[i]]).map((i) => [i, ...toScreen(i)])
+      .filter(([, x, y]) => x >= -9 && y >= -9 && x <= w + 9 && y <= h + 9);
+  }
+
+  function numbersInSight() {
+    const taken = [];
+    anchors.forEach((i, c) => {
+      if (i === null || !visible[c]) return;
+      const [x, y] = toScreen(i);
+      const above = y - 14;  // the number must not cover a tiny cluster
+      if (taken.some(([, a, b]) => Math.abs(a - x) < 28 && Math.abs(b - above) < 16)) return;  // overlaps; zooming in separates them
+      taken.push([c, x, above]);
+    });
+    return taken;
+  }
+
+  const pointSize = () => radius * Math.sqrt(Math.sqrt(view.zoom));
+  const hasRing = () => marked !== null && visible[points.cluster[marked]];
+
+  function draw(dense) {
+    const size = pointSize() * dense;
+    canvas.width = Math.round(canvas.clientWidth * dense);
+    canvas.height = Math.round(canvas.clientHeight * dense);
     context.fillStyle = theme.page;
     context.fillRect(0, 0, canvas.width, canvas.height);
-    const size = radius * Math.sqrt(Math.sqrt(view.zoom));
     context.strokeStyle = theme.page;
-    context.lineWidth = 0.22;
-    for (const i of order[colorBy]) {
-      if (!visible[points.cluster[i]]) continue;
-      const [x, y] = toScreen(i);
-      if (x < -9 || y < -9 || x > w + 9 || y > h + 9) continue;
-      drawPoint(i, x, y, size * dense, dense);
+    context.lineWidth = OUTLINE;
+    for (const [i, x, y] of pointsInSight()) {
+      context.setTransform(size, 0, 0, size, x * dense, y * dense);
+      context.fillStyle = color(i);
+      context.fill(shapes[shape(i)]);
+      context.stroke(shapes[shape(i)]);
     }
     context.setTransform(dense, 0, 0, dense, 0, 0);
     drawNumbers();
-    if (marked !== null && visible[points.cluster[marked]]) drawRing(size);
+    if (hasRing()) drawRing();
     plane.classList.toggle("near", view.zoom > 1);
   }
 
-  function drawPoint(i, x, y, size, dense) {
-    const shape = shapes[points.cluster[i] % nShapes];
-    context.setTransform(size, 0, 0, size, x * dense, y * dense);
-    context.fillStyle = color(i);
-    context.fill(shape);
-    context.stroke(shape);
-  }
-
   function drawNumbers() {
-    const taken = [];
-    context.font = "bold 14px system-ui, sans-serif";
+    context.font = `bold 14px ${FONT}`;
     context.textAlign = "center";
     context.textBaseline = "middle";
     context.lineJoin = "round";
     context.lineWidth = 4;
     context.strokeStyle = theme.page;
     context.fillStyle = theme.ink;
-    anchors.forEach((i, c) => {
-      if (i === null || !visible[c]) return;
-      const [x, y] = toScreen(i);
-      const above = y - 14;  // the number must not cover a tiny cluster
-      if (taken.some(([a, b]) => Math.abs(a - x) < 28 && Math.abs(b - above) < 16)) return;  // overlaps; zooming in separates them
-      taken.push([x, above]);
-      context.strokeText(String(c), x, above);
-      context.fillText(String(c), x, above);
-    });
+    for (const [c, x, y] of numbersInSight()) {
+      context.strokeText(String(c), x, y);
+      context.fillText(String(c), x, y);
+    }
   }
 
-  function drawRing(size) {
+  function drawRing() {
     const [x, y] = toScreen(marked);
     context.beginPath();
-    context.arc(x, y, size + 5, 0, 2 * Math.PI);
+    context.arc(x, y, pointSize() + 5, 0, 2 * Math.PI);
     context.strokeStyle = theme.ink;
     context.lineWidth = 2.5;
     context.stroke();
@@ -147,16 +158,70 @@
 
   function redraw() {
     placeTip();
-    if (!pending) requestAnimationFrame(draw);
+    if (!pending) requestAnimationFrame(() => { pending = false; draw(window.devicePixelRatio || 1); });
     pending = true;
   }
+
+  // --- the map as a file --------------------------------------------------------------------------------------
+  function makeSvg() {
+    const space = find("svg").namespaceURI, w = canvas.clientWidth, h = canvas.clientHeight;
+    const add = (parent, tag, attributes, text = "") => {
+      const element = document.createElementNS(space, tag);
+      for (const name in attributes) element.setAttribute(name, attributes[name]);
+      element.textContent = text;
+      if (parent) parent.append(element);
+      return element;
+    };
+    const svg = add(null, "svg", { width: w, height: h, viewBox: `0 0 ${w} ${h}` });
+    const by = find("[data-color][aria-pressed=true]").textContent, size = pointSize().toFixed(2);
+    add(svg, "title", {}, `${document.title}, colored by ${by}`);
+    add(svg, "rect", { width: w, height: h, fill: theme.page });
+    const marks = add(svg, "g", { stroke: theme.page, "stroke-width": OUTLINE });
+    for (const [i, x, y] of pointsInSight()) {
+      const transform = `translate(${x.toFixed(1)} ${y.toFixed(1)}) scale(${size})`;
+      add(marks, "path", { d: outlines[shape(i)], transform, fill: color(i) });
+    }
+    const texts = { "font-family": FONT, "font-size": 14, "font-weight": "bold", "text-anchor": "middle", fill: theme.ink };
+    const numbers = add(svg, "g", texts);
+    for (const [c, x, y] of numbersInSight()) {
+      const place = { x: x.toFixed(1), y: (y + 5).toFixed(1) };  // of the base line
+      add(numbers, "text", { ...place, stroke: theme.page, "stroke-width": 4, "stroke-linejoin": "round" }, String(c));
+      add(numbers, "text", place, String(c));
+    }
+    if (hasRing()) {
+      const [cx, cy] = toScreen(marked);
+      add(svg, "circle", { cx, cy, r: pointSize() + 5, fill: "none", stroke: theme.ink, "stroke-width": 2.5 });
+    }
+    return new Blob([new XMLSerializer().serializeToString(svg)], { type: "image/svg+xml" });
+  }
+
+  function save(blob, name) {
+    const link = document.createElement("a");
+    link.href = URL.createObjectURL(blob);
+    link.download = name;
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(link.href), 60000);
+  }
+
+  find("[data-save=svg]").addEventListener("click", () => save(makeSvg(), "map.svg"));
+  find("[data-save=png]").addEventListener("click", () => {
+    draw(3);  // pixels per pixel of the page, enough for print
+    canvas.toBlob((blob) => save(blob, "map.png"));
+    redraw();
+  });
 
   // --- the tooltip of a sample -----------------------------------------------------------------------------
   function lines(i) {
     const found = [`Cluster ${points.cluster[i]}`, `Confidence ${(points.confidence[i] / 1000).toFixed(2)}`];
     if (viewSets.length > 1) found.push(`Views: ${viewSets[points.viewSet[i]][0]}`);
     if (classNames) found.push(`True class: ${classNames[points.class[i]]}`);
+    for (const key in colors) found.push(`${colors[key].name}: ${valueOf(colors[key], points[key][i])}`);
     return found;
+  }
+
+  function valueOf({ categories, low, high }, code) {
+    if (categories) return categories[code][0];
+    return code < 0 ? "missing" : Number((low + (high - low) * code / 1000).toPrecision(3));
   }
 
   function mark(i) {
@@ -289,7 +354,7 @@
   all("[data-color]").forEach((button) => button.addEventListener("click", () => {
     colorBy = button.dataset.color;
     all("[data-color]").forEach((other) => other.setAttribute("aria-pressed", String(other === button)));
-    find("#atlas").className = `by-${colorBy}`;
+    find("#atlas").className = colors[colorBy]?.categories ? "by-category" : `by-${colorBy}`;
     all("[data-key]").forEach((key) => { key.hidden = key.dataset.key !== colorBy; });
     redraw();
   }));
