@@ -227,7 +227,8 @@ def render(sizes: list[int], monkeypatch, **given: Any) -> str:
 def big(n: int, k: int, monkeypatch) -> str:
     rng = np.random.default_rng(0)
     sizes = np.sort(rng.multinomial(n, rng.dirichlet(np.ones(k))))[::-1]
-    return render(sizes.tolist(), monkeypatch, labels_true=np.repeat(np.arange(k), sizes))
+    colors = {"donor": rng.integers(0, 40, n).astype(str), "age": rng.normal(size=n)}
+    return render(sizes.tolist(), monkeypatch, labels_true=np.repeat(np.arange(k), sizes), colors=colors)
 
 
 def test_the_tables_by_hand(monkeypatch):

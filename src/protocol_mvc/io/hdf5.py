@@ -190,5 +190,5 @@ def _read_labels(data: SimpleNamespace, labels: str, views: Views) -> NDArray[An
     known = _obs_column(data, labels).reindex(views.sample_ids)
     if known.isna().any():
         sample = str(views.sample_ids[known.isna().to_numpy()][0])
-        raise DataError(f"{labels!r} of {sample!r} is missing: give every sample a label.")
+        raise DataError(f"{known.name!r} of {sample!r} is missing: give every sample a label.")
     return check_labels(to_builtin_dtype(known.to_numpy()), views)

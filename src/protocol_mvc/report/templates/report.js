@@ -45,7 +45,10 @@
     confidence: byKey((i) => -points.confidence[i]),
     viewSet: byKey((i) => points.viewSet[i]),
   };
-  for (const key in colors) order[key] = byKey((i) => points[key][i]);
+  for (const key in colors) {
+    const { categories } = colors[key];
+    order[key] = byKey((i) => categories ? -categories[points[key][i]][1] : points[key][i]);
+  }
 
   // The number of a cluster is drawn at the point nearest to the median of its points.
   const anchors = (() => {
@@ -221,7 +224,7 @@
 
   function valueOf({ categories, low, high }, code) {
     if (categories) return categories[code][0];
-    return code < 0 ? "missing" : Number((low + (high - low) * code / 1000).toPrecision(3));
+    return code < 0 ? "missing" : `≈ ${Number((low + (high - low) * code / 1000).toPrecision(4))}`;
   }
 
   function mark(i) {
