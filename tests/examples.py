@@ -31,6 +31,7 @@ QUICK: dict[str, Any] = SMALL | {
 }
 # Changes of the preset of the paper by which a fit takes a fraction of a second.
 QUICK_PAPER: dict[str, Any] = SMALL | {
+    "structure__precision": "float32",
     "structure__latent_dim": 8,
     "structure__dim_feedforward": 8,
     "structure__attention_dim": 4,

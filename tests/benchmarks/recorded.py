@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from benchmarks.methods import ABLATION, NETWORKS, config_of
+from benchmarks.methods import NETWORKS, config_of
 from benchmarks.records import Record
 from tests import examples
 from tests.methods.small import FIELDS
@@ -19,7 +19,7 @@ def quick(method: str) -> dict[str, Any]:
     if method not in NETWORKS:
         return {}
     if NETWORKS[method].estimator is PROTOCOL:
-        return QUICK if method in ("protocol", *ABLATION) else QUICK_PAPER
+        return QUICK if NETWORKS[method].preset == "default" else QUICK_PAPER
     return {name: value for name, value in FIELDS.items() if name in config_of(method)}
 
 

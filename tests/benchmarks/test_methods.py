@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from benchmarks.methods import (
     ABLATION,
+    AUTO,
     COMPARED,
     INCOMPLETE,
     METHODS,
@@ -64,7 +65,7 @@ def test_the_last_variant_is_the_method():
 def test_a_stored_config_makes_the_preset_again(name: str):
     estimator, preset, changes = NETWORKS[name]
     model = make_estimator(name, 3, 7, config_of(name))
-    assert (model.n_clusters, model.random_state) == (3, 7)
+    assert (model.n_clusters, model.random_state) == ("auto" if name == AUTO else 3, 7)
     assert (model.config == estimator._presets[preset]) is not bool(changes)
 
 

@@ -295,8 +295,7 @@ def test_bad_data_give_one_error_line_and_nothing_is_written(tmp_path, make):
     ("words", "culprit"),
     [
         (["-k", 3], "--output"),
-        (["-o", "run"], "-k"),
-        (["-k", 1, "-o", "run"], "-k"),
+        (["-k", 1, "-o", "run"], "n_clusters"),
         (["-k", 3, "-o", "run", "--set", "epsilonn=1"], "pseudo_labels.epsilon"),
         (["-k", 3, "-o", "run", "--colour"], "--colour"),
     ],

@@ -163,9 +163,9 @@ def test_a_config_file_must_exist(tmp_path):
         read_settings(tmp_path / "no.yaml", None)
 
 
-def test_the_number_of_clusters_is_required():
-    with pytest.raises(typer.BadParameter, match="-k"):
-        make_model(read_settings(None, None))
+def test_without_a_number_of_clusters_it_is_found():
+    assert make_model(read_settings(None, None)).n_clusters == "auto"
+    assert make_model(read_settings(None, None, n_clusters="7")).n_clusters == 7
 
 
 @pytest.mark.parametrize("method", ESTIMATORS)

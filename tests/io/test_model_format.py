@@ -200,7 +200,7 @@ class TestRefused:
     @pytest.mark.parametrize(
         "changes",
         [
-            {"label_order": [0]},
+            {"label_order": []},
             {"views": []},
             {"views": [{"name": "a", "n_features": 0, "columns": None, "scaling": "none"}]},
             {"seed": "3"},

@@ -136,9 +136,9 @@ class MultiViewClusterer(
         if like is not None:
             check_is_fitted(like)
         views = as_views(X, self.view_columns)
-        self._check(views)
         table = X if self._is_table(X) else views
         validate_data(copy(self), table, skip_check_array=True)  # refuse bad column names before training
+        self._check(views)
         digest = require_equal("data", data_hash(views))
         identity = fit_identity(self, digest)
         checkpoint = None if checkpoint_dir is None else Checkpoint(checkpoint_dir, identity)
@@ -311,7 +311,8 @@ class MultiViewClusterer(
 
     def _resolved_batch_size(self) -> Any:
         """Return the number of samples of a training step: that of the config or of the method if "auto"."""
-        default = getattr(self._resolved_config(), "batch_size", self._method.batch_size)
+        schedule = getattr(self._resolved_config(), "schedule", None)
+        default = getattr(schedule, "n_samples_per_step", self._method.batch_size)
         return resolve_auto(self.batch_size, default)
 
     def _set_up(

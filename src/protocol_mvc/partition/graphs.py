@@ -41,6 +41,8 @@ def linked_kmeans(x: Features, n_clusters: int, over_clustering: float, seed: in
     """
     groups = kmeans(x, min(round(over_clustering * n_clusters), len(x)), seed)
     centers = np.stack([x[groups == group].mean(0) for group in np.unique(groups)])
+    if len(centers) <= n_clusters:  # of repeated rows
+        return compact(groups)
     linkage = AgglomerativeClustering(n_clusters, metric="cosine", linkage="average")
     joined: Labels = linkage.fit_predict(centers).astype(np.int64)
     return joined[np.unique(groups, return_inverse=True)[1]]

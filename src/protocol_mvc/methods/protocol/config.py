@@ -68,6 +68,7 @@ class Schedule(Config):
     n_epochs_reconstruct: NonNegativeInt = 0
     n_epochs_align: NonNegativeInt = 5  #: of each round
     n_epochs_rebalance: NonNegativeInt = 4
+    n_samples_per_step: Annotated[int, Field(ge=2)] = 128  #: if the estimator's batch_size is "auto"
     min_steps_per_epoch: PositiveInt = 20  #: small data are repeated
     max_steps_per_epoch: PositiveInt | None = 20
     max_samples: PositiveInt | None = 10_000  #: random subsample of large data, drawn for each stage
@@ -137,7 +138,6 @@ class ProtocolConfig(Config):
     """All hyper-parameters of PROTOCOL; the defaults are the preset ``"default"``."""
 
     n_components: PositiveInt | None = 50  #: principal components of a view; None keeps all features
-    batch_size: Annotated[int, Field(ge=2)] = 128  #: if the estimator's is "auto"
     network: Network = Network()
     structure: Annotated[NeighborStructure | AttentionStructure, Field(discriminator="kind")] = (
         NeighborStructure()
@@ -171,13 +171,13 @@ DEFAULT = ProtocolConfig()
 #: Algorithm 1 as the text has it; where it is silent, what makes stage 3 improve on stage 2
 PAPER = ProtocolConfig(
     n_components=None,
-    batch_size=256,
     network=Network(hidden_dims=(500, 500, 2000), projection_dim=128),
     structure=AttentionStructure(alignment_sharpness=0.1, guidance="labels", precision="bfloat16"),
     schedule=Schedule(
         n_epochs_reconstruct=200,
         n_epochs_align=50,
         n_epochs_rebalance=50,
+        n_samples_per_step=256,
         min_steps_per_epoch=1,
         max_steps_per_epoch=None,
         max_samples=None,
