@@ -93,7 +93,7 @@ def show(browser):
         page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=color_scheme)
         page.on("console", lambda message: messages.append(message.text))
         page.on("pageerror", lambda error: messages.append(str(error)))
-        page.on("request", lambda request: request.url.startswith("blob:") or requests.append(request.url))
+        page.on("request", lambda request: requests.append(request.url))
         page.goto(path.resolve().as_uri())
         opened.append((page, path))
         return page
