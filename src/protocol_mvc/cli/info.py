@@ -12,14 +12,13 @@ from rich.filesize import decimal
 from protocol_mvc.cli.inputs import Settings, Source, make_model, read_data
 from protocol_mvc.cli.output import Console, JsonDict, table
 from protocol_mvc.data.checks import is_mapped, is_sparse, row_slices
-from protocol_mvc.data.scaling import Scaler, describe_scaling, fit_scalers, scaled_rows
+from protocol_mvc.data.scaling import Scaler, describe_scaling, fit_scalers
 from protocol_mvc.data.statistics import column_statistics
 from protocol_mvc.data.views import Views
 from protocol_mvc.estimators.base import MultiViewClusterer
-from protocol_mvc.estimators.cluster_count import count_in_views, parse_auto
+from protocol_mvc.estimators.cluster_count import count_in_views, parse_auto, prepare
 from protocol_mvc.estimators.clusterers import ESTIMATORS
 from protocol_mvc.exceptions import DivergenceError
-from protocol_mvc.partition.graphs import impute
 from protocol_mvc.partition.selection import find_partition
 from protocol_mvc.training.loop import train
 from protocol_mvc.training.stage import Stage
@@ -29,7 +28,6 @@ DEFAULT_N_CLUSTERS = 10  # for the estimate of time and memory if -k is not give
 DUPLICATE_SHARE = 0.01  # share of duplicate samples above which there is a note
 HEADERS = ("view", "features", "type", "range", "zeros", "constant", "missing", "duplicate")
 TRIAL_SAMPLES, TRIAL_STEPS, TRIAL_EPOCHS = 2048, 8, 4
-N_COMPONENTS = 50  # of a view, for the estimate of the cluster sizes
 N_SPACES = 6  # in which PROTOCOL searches its starting partition
 WIDTH_FIELDS = ("projection_dim", "feature_dim", "latent_dim")
 
@@ -207,11 +205,8 @@ def estimate_cluster_sizes(views: Views, n_clusters: int, seed: int) -> list[int
     if n_clusters > len(views):
         raise ValueError(f"n_clusters = {n_clusters} exceeds the {len(views)} samples: use a smaller -k.")
     rows = np.random.default_rng(seed).permutation(len(views))[: max(TRIAL_SAMPLES, n_clusters)]
-    subset = views[np.sort(rows)]
-    scalers = fit_scalers(subset, n_components=N_COMPONENTS)
-    components = [scaled_rows(subset, v, slice(None), scaler) for v, scaler in enumerate(scalers)]
-    complete = impute(components, subset.mask)
-    labels = find_partition(complete, complete, n_clusters, seed).labels
+    _, components = prepare(views[np.sort(rows)])
+    labels = find_partition(components, components, n_clusters, seed).labels
     return sorted(np.bincount(labels, minlength=n_clusters).tolist(), reverse=True)
 
 

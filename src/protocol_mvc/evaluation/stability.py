@@ -60,8 +60,8 @@ def stability(
     refits, size = [], max(model.n_clusters_, round(subsample * len(views)))
     for _ in range(n_resamples):
         rows = np.sort(rng.permutation(len(views))[:size])
-        other = clone(model).set_params(view_columns=None, random_state=int(rng.integers(2**31)))
-        other.n_clusters = model.n_clusters_
+        changes = {"n_clusters": model.n_clusters_, "view_columns": None}
+        other = clone(model).set_params(**changes, random_state=int(rng.integers(2**31)))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UnreliableClusterWarning)  # only the model itself is assessed
             refits.append(other.fit(views[rows]).predict(views))
