@@ -80,9 +80,9 @@ def compare(
         X: the views, as an estimator takes them; samples may lack views.
         n_clusters: number of clusters K.
         methods: names of methods: "kmeans", "gmm" (Gaussian mixture with diagonal covariances) and "ward" on
-            the components of all views side by side; "spectral" and "leiden" (the resolution is searched for K
-            communities) on the sum of the graphs of 15 neighbours of all views; "leiden-10", "leiden-15" and
-            "leiden-30" with other numbers of neighbours; "umap-gmm" and "umap-hdbscan" if umap-learn is
+            the components of all views side by side; "spectral" and "leiden" (the resolution is searched for
+            K communities) on the sum of the graphs of 15 neighbours of all views; "leiden-10", "leiden-15"
+            and "leiden-30" with other numbers of neighbours; "umap-gmm" and "umap-hdbscan" if umap-learn is
             installed; "protocol", the default preset. Without igraph the Louvain method replaces Leiden, and
             the result is named "louvain".
         random_state: seed of all methods.
