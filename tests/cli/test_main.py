@@ -8,7 +8,7 @@ import pytest
 from tests.cli.running import document, run
 
 from protocol_mvc import __version__
-from protocol_mvc.cli.main import LABEL_FILES, METHODS, PRESETS
+from protocol_mvc.cli.options import LABEL_FILES, METHODS, PRESETS
 from protocol_mvc.estimators.clusterers import ESTIMATORS
 from protocol_mvc.io import labels
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from protocol_mvc.cli import output
-from protocol_mvc.cli.main import Json, Quiet
+from protocol_mvc.cli.options import Json, Quiet
 from protocol_mvc.cli.output import CommandGroup, Console, as_json, describe_error
 from protocol_mvc.exceptions import DivergenceError, ModelFileError, UnreliableResultError
 

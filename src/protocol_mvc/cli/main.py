@@ -5,74 +5,31 @@ neither torch nor scikit-learn. Results go to stdout, messages to stderr.
 """
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 from typer import Argument, Option
 
 from protocol_mvc import __version__
-from protocol_mvc.cli.output import CommandGroup, Console, JsonDict
-
-METHODS = ("protocol", "mflvc", "gcfaggmvc", "sem", "csot", "dsimvc", "simvc", "comvc", "aecoddc", "ardmvc")
-PRESETS = ("default", "paper", "released")  # of PROTOCOL
-LABEL_FILES = (".csv", ".tsv", ".txt", ".npy", ".parquet")
-
-ExportFormat = Literal["parquet", "h5ad", "projector"]
-FigureFormat = Literal["pdf", "svg", "png"]
-
-# Options of several verbs; those of a single verb are declared with it.
-Data = Annotated[
-    list[str],
-    Argument(
-        metavar="DATA",
-        help="Files (.csv, .tsv, .parquet, .npz, .npy, .mat, .h5, .h5ad, .h5mu), a folder, or @NAME of a "
-        "known data set. Each table or .npy file is one view; a sample may be missing from some.",
-        show_default=False,
-    ),
-]
-ViewNames = Annotated[
-    list[str] | None,
-    Option("--view", metavar="NAME", help="Name of a view to read; repeat for several. Default: all."),
-]
-IdColumn = Annotated[
-    str | None, Option(metavar="COLUMN", help="Column of sample ids in tables. Default: id, sample, ...")
-]
-Labels = Annotated[
-    str | None, Option(metavar="COLUMN|FILE", help="True labels, used only to compute scores after the fit.")
-]
-NClusters = Annotated[
-    str | None,
-    Option("-k", "--n-clusters", metavar="K|auto", help="Number of clusters, auto, or auto:LOW-HIGH."),
-]
-Method = Annotated[str | None, Option(help=f"One of {', '.join(METHODS)}. Default: protocol.")]
-Preset = Annotated[str | None, Option(help=f"Preset of the config: for protocol, {' or '.join(PRESETS)}.")]
-Config = Annotated[Path | None, Option(metavar="FILE", help="Settings in a .yaml, .toml or .json file.")]
-Changes = Annotated[
-    list[str] | None,
-    Option(
-        "--set",
-        metavar="NAME=VALUE",
-        help="Set an estimator parameter (scaling=standard) or a config field (structure.n_rounds=1); may be "
-        "repeated. Overrides --config.",
-    ),
-]
-Seed = Annotated[int | None, Option(help="Random seed. Default: 0.", min=0)]
-Device = Annotated[str | None, Option(help="auto, cpu, cuda, mps, ... Default: auto.")]
-RunFolder = Annotated[Path, Argument(metavar="RUN", help="Folder written by fit.", show_default=False)]
-TableOutput = Annotated[
-    str, Option("--output", "-o", metavar="FILE", help="Output file; - is standard output.")
-]
-AnnDataCopy = Annotated[
-    Path | None, Option(metavar="FILE", help="Also write a copy of the .h5mu or .h5ad with the results.")
-]
-NewRun = Annotated[Path, Option("--output", "-o", metavar="NEW", help="Folder to write the changed run to.")]
-MovedData = Annotated[
-    list[str] | None,
-    Option("--data", metavar="DATA", help="The data of the run, if they were moved; may be repeated."),
-]
-Json = Annotated[bool, Option("--json", help="Print one JSON document, also for an error.")]
-Quiet = Annotated[bool, Option("--quiet", "-q", help="Print nothing but errors.")]
-Force = Annotated[bool, Option("--force", help="Overwrite existing output.")]
+from protocol_mvc.cli.options import (
+    LABEL_FILES,
+    AnnDataCopy,
+    DataOptions,
+    Device,
+    ExportFormat,
+    FigureFormat,
+    Force,
+    LabelledDataOptions,
+    ModelOptions,
+    MovedData,
+    NewRun,
+    OutputOptions,
+    RunFolder,
+    Seed,
+    TableOutput,
+    with_groups,
+)
+from protocol_mvc.cli.output import CommandGroup, JsonDict
 
 app = typer.Typer(cls=CommandGroup, no_args_is_help=True, pretty_exceptions_show_locals=False)
 
@@ -103,20 +60,11 @@ def command(
 
 
 @app.command()
+@with_groups
 def info(
-    data: Data,
-    n_clusters: NClusters = None,
-    method: Method = None,
-    preset: Preset = None,
-    views: ViewNames = None,
-    id_column: IdColumn = None,
-    labels: Labels = None,
-    config: Config = None,
-    changes: Changes = None,
-    seed: Seed = None,
-    device: Device = None,
-    as_json: Json = False,
-    quiet: Quiet = False,
+    data: LabelledDataOptions,
+    model: ModelOptions,
+    printing: OutputOptions,
 ) -> JsonDict:
     """Describe DATA and estimate the time and memory of a fit.
 
@@ -129,29 +77,22 @@ def info(
       $ protocol-mvc info @digits:0.1 -k 10 --json
     """
     from protocol_mvc.cli.info import describe_data
-    from protocol_mvc.cli.inputs import Source, read_settings
 
-    settings = read_settings(
-        config, changes, method=method, preset=preset, n_clusters=n_clusters, random_state=seed, device=device
-    )
-    source = Source(paths=data, view_names=views, id_column=id_column, labels=labels)
-    return describe_data(Console(as_json, quiet), source, settings)
+    return describe_data(printing.console(), data.source(), model.settings())
 
 
 @app.command("suggest-k")
+@with_groups
 def suggest_k(
-    data: Data,
+    data: DataOptions,
+    printing: OutputOptions,
     bounds: Annotated[
         str,
         Option(
             "-k", "--n-clusters", metavar="auto[:LOW-HIGH]", help="Bounds of the number, if there are any."
         ),
     ] = "auto",
-    views: ViewNames = None,
-    id_column: IdColumn = None,
     seed: Seed = None,
-    as_json: Json = False,
-    quiet: Quiet = False,
 ) -> JsonDict:
     """Suggest the number of clusters of DATA, with a range and the evidence of every split.
 
@@ -162,28 +103,20 @@ def suggest_k(
       $ protocol-mvc suggest-k views.npz
       $ protocol-mvc suggest-k cells.h5mu -k auto:5-30 --json
     """
-    from protocol_mvc.cli.inputs import Source, parse_bounds
+    from protocol_mvc.cli.inputs import parse_bounds
     from protocol_mvc.cli.suggest import suggest_k
 
-    source = Source(paths=data, view_names=views, id_column=id_column)
-    return suggest_k(Console(as_json, quiet), source, parse_bounds(bounds), seed or 0)
+    return suggest_k(printing.console(), data.source(), parse_bounds(bounds), seed or 0)
 
 
 @app.command()
+@with_groups
 def fit(
     context: typer.Context,
-    data: Data,
+    data: LabelledDataOptions,
     output: Annotated[Path, Option("--output", "-o", metavar="RUN", help="Folder to write the run to.")],
-    n_clusters: NClusters = None,
-    method: Method = None,
-    preset: Preset = None,
-    views: ViewNames = None,
-    id_column: IdColumn = None,
-    labels: Labels = None,
-    config: Config = None,
-    changes: Changes = None,
-    seed: Seed = None,
-    device: Device = None,
+    model: ModelOptions,
+    printing: OutputOptions,
     like: Annotated[
         Path | None,
         Option(metavar="OLD_RUN", help="Keep the numbers and names of the clusters of an older run."),
@@ -194,8 +127,6 @@ def fit(
     ] = False,
     resume: Annotated[bool, Option("--resume", help="Continue the interrupted fit in RUN, if any.")] = False,
     force: Force = False,
-    as_json: Json = False,
-    quiet: Quiet = False,
 ) -> JsonDict:
     """Cluster DATA and write a run: the model, the labels and a record of the fit.
 
@@ -213,16 +144,12 @@ def fit(
       $ torchrun --nproc-per-node 4 --max-restarts 3 -m protocol_mvc fit folder -k 20 -o run
     """
     from protocol_mvc.cli.fit import fit_run
-    from protocol_mvc.cli.inputs import Source, read_settings
 
-    settings = read_settings(
-        config, changes, method=method, preset=preset, n_clusters=n_clusters, random_state=seed, device=device
-    )
     return fit_run(
-        Console(as_json, quiet),
+        printing.console(),
         context.find_root().obj,
-        Source(paths=data, view_names=views, id_column=id_column, labels=labels),
-        settings,
+        data.source(),
+        model.settings(),
         output,
         like=like,
         write_anndata=write_anndata,
@@ -233,20 +160,18 @@ def fit(
 
 
 @app.command()
+@with_groups
 def predict(
     run: RunFolder,
-    data: Data,
+    data: DataOptions,
+    printing: OutputOptions,
     output: TableOutput = "-",
     reject: Annotated[
         float | None,
         Option(metavar="SCORE", min=0, max=1, help="Label samples of a larger outlier score -1, e.g. 0.95."),
     ] = None,
-    views: ViewNames = None,
-    id_column: IdColumn = None,
     device: Device = None,
     force: Force = False,
-    as_json: Json = False,
-    quiet: Quiet = False,
 ) -> JsonDict:
     """Predict the clusters of DATA with the model of a run.
 
@@ -259,24 +184,20 @@ def predict(
       $ protocol-mvc predict run new.npz --reject 0.95 -o labels.csv
       $ protocol-mvc predict run new.npz | head
     """
-    from protocol_mvc.cli.inputs import Source
     from protocol_mvc.cli.runs import predict_labels
 
-    source = Source(paths=data, view_names=views, id_column=id_column)
-    return predict_labels(Console(as_json, quiet), run, source, output, reject, device, force)
+    return predict_labels(printing.console(), run, data.source(), output, reject, device, force)
 
 
 @app.command()
+@with_groups
 def transform(
     run: RunFolder,
-    data: Data,
+    data: DataOptions,
+    printing: OutputOptions,
     output: TableOutput = "-",
-    views: ViewNames = None,
-    id_column: IdColumn = None,
     device: Device = None,
     force: Force = False,
-    as_json: Json = False,
-    quiet: Quiet = False,
 ) -> JsonDict:
     """Compute the embedding of DATA with the model of a run.
 
@@ -284,16 +205,16 @@ def transform(
       $ protocol-mvc transform run views.npz -o embedding.npy
       $ protocol-mvc transform run views.npz -o embedding.csv
     """
-    from protocol_mvc.cli.inputs import Source
     from protocol_mvc.cli.runs import transform_samples
 
-    source = Source(paths=data, view_names=views, id_column=id_column)
-    return transform_samples(Console(as_json, quiet), run, source, output, device, force)
+    return transform_samples(printing.console(), run, data.source(), output, device, force)
 
 
 @app.command()
+@with_groups
 def report(
     run: RunFolder,
+    printing: OutputOptions,
     data: Annotated[
         list[str] | None,
         Argument(metavar="DATA", help="The data of the run, if they were moved.", show_default=False),
@@ -319,8 +240,6 @@ def report(
     ] = None,
     device: Device = None,
     force: Force = False,
-    as_json: Json = False,
-    quiet: Quiet = False,
 ) -> JsonDict:
     """Write an HTML report of a run, one file that works offline.
 
@@ -335,23 +254,21 @@ def report(
     """
     from protocol_mvc.cli.runs import report_run
 
-    console = Console(as_json, quiet)
+    console = printing.console()
     return report_run(console, run, data, output, n_refits, figures, figure_format, colors, device, force)
 
 
 @app.command()
+@with_groups
 def explain(
     run: RunFolder,
-    data: Data,
+    data: DataOptions,
+    printing: OutputOptions,
     output: TableOutput = "-",
     n_markers: Annotated[int, Option(min=1, help="Most markers of each cluster and view.")] = 25,
     write_anndata: AnnDataCopy = None,
-    views: ViewNames = None,
-    id_column: IdColumn = None,
     device: Device = None,
     force: Force = False,
-    as_json: Json = False,
-    quiet: Quiet = False,
 ) -> JsonDict:
     """Find the features that distinguish each cluster of a run in DATA, for each view.
 
@@ -364,13 +281,11 @@ def explain(
       $ protocol-mvc explain run cells.h5mu -o markers.csv --write-anndata explained.h5mu
     """
     from protocol_mvc.cli.clusters import explain_run
-    from protocol_mvc.cli.inputs import Source
 
-    source = Source(paths=data, view_names=views, id_column=id_column)
     return explain_run(
-        Console(as_json, quiet),
+        printing.console(),
         run,
-        source,
+        data.source(),
         output,
         n_markers=n_markers,
         write_anndata=write_anndata,
@@ -380,14 +295,14 @@ def explain(
 
 
 @app.command()
+@with_groups
 def rename(
     run: RunFolder,
     names: Annotated[list[str], Argument(metavar="CLUSTER=NAME", show_default=False)],
     output: NewRun,
+    printing: OutputOptions,
     data: MovedData = None,
     force: Force = False,
-    as_json: Json = False,
-    quiet: Quiet = False,
 ) -> JsonDict:
     """Name clusters, in a new run with the same model.
 
@@ -396,18 +311,18 @@ def rename(
     """
     from protocol_mvc.cli.clusters import rename_run
 
-    return rename_run(Console(as_json, quiet), run, names, output, data, force)
+    return rename_run(printing.console(), run, names, output, data, force)
 
 
 @app.command()
+@with_groups
 def merge(
     run: RunFolder,
     clusters: Annotated[list[str], Argument(metavar="CLUSTER", show_default=False)],
     output: NewRun,
+    printing: OutputOptions,
     data: MovedData = None,
     force: Force = False,
-    as_json: Json = False,
-    quiet: Quiet = False,
 ) -> JsonDict:
     """Merge clusters, given by number or name, in a new run.
 
@@ -418,19 +333,19 @@ def merge(
     """
     from protocol_mvc.cli.clusters import merge_run
 
-    return merge_run(Console(as_json, quiet), run, clusters, output, data, force)
+    return merge_run(printing.console(), run, clusters, output, data, force)
 
 
 @app.command()
+@with_groups
 def split(
     run: RunFolder,
     cluster: Annotated[str, Argument(metavar="CLUSTER", show_default=False)],
     output: NewRun,
+    printing: OutputOptions,
     n_parts: Annotated[int, Option(min=2, help="Number of parts.")] = 2,
     data: MovedData = None,
     force: Force = False,
-    as_json: Json = False,
-    quiet: Quiet = False,
 ) -> JsonDict:
     """Split a cluster, given by number or name, in a new run.
 
@@ -442,19 +357,19 @@ def split(
     """
     from protocol_mvc.cli.clusters import split_run
 
-    return split_run(Console(as_json, quiet), run, cluster, n_parts, output, data, force)
+    return split_run(printing.console(), run, cluster, n_parts, output, data, force)
 
 
 @app.command("compare-runs")
+@with_groups
 def compare_runs(
     first: Annotated[Path, Argument(metavar="A", help="Folder written by fit.", show_default=False)],
     second: Annotated[Path, Argument(metavar="B", help="Another one.", show_default=False)],
+    printing: OutputOptions,
     figure: Annotated[
         Path | None, Option(metavar="FILE", help="Also draw the flow of samples (.png, .pdf, .svg).")
     ] = None,
     force: Force = False,
-    as_json: Json = False,
-    quiet: Quiet = False,
 ) -> JsonDict:
     """Show which samples moved between the clusters of two runs, and which clusters were split or merged.
 
@@ -464,15 +379,15 @@ def compare_runs(
     """
     from protocol_mvc.cli.clusters import compare_two_runs
 
-    return compare_two_runs(Console(as_json, quiet), first, second, figure, force)
+    return compare_two_runs(printing.console(), first, second, figure, force)
 
 
 @app.command()
+@with_groups
 def evaluate(
     labels: Annotated[Path, Argument(metavar="LABELS", help=f"Predicted labels ({', '.join(LABEL_FILES)}).")],
     labels_true: Annotated[Path, Argument(metavar="TRUE_LABELS", help="True labels, likewise.")],
-    as_json: Json = False,
-    quiet: Quiet = False,
+    printing: OutputOptions,
 ) -> JsonDict:
     """Compare LABELS with TRUE_LABELS: all scores, and the recall of each class.
 
@@ -485,21 +400,21 @@ def evaluate(
     """
     from protocol_mvc.cli.runs import evaluate_labels
 
-    return evaluate_labels(Console(as_json, quiet), labels, labels_true)
+    return evaluate_labels(printing.console(), labels, labels_true)
 
 
 @app.command()
+@with_groups
 def export(
     run: RunFolder,
     output: Annotated[
         Path, Option("--output", "-o", metavar="PATH", help="File, or folder of the projector.")
     ],
+    printing: OutputOptions,
     to: Annotated[ExportFormat, Option(help="Format of the export.")] = "parquet",
     data: MovedData = None,
     device: Device = None,
     force: Force = False,
-    as_json: Json = False,
-    quiet: Quiet = False,
 ) -> JsonDict:
     """Write the samples of a run with map position, cluster, confidence and outlier score for other programs.
 
@@ -512,25 +427,20 @@ def export(
     """
     from protocol_mvc.cli.clusters import export_run
 
-    return export_run(Console(as_json, quiet), run, to, output, data, device, force)
+    return export_run(printing.console(), run, to, output, data, device, force)
 
 
 @app.command()
+@with_groups
 def convert(
-    sources: Annotated[list[Path], Argument(metavar="SOURCE", help="Files or a folder.", show_default=False)],
+    data: LabelledDataOptions,
     output: Annotated[
         Path, Argument(metavar="OUTPUT", help="An .npz or .h5 file, or a folder for .npy files.")
     ],
-    views: ViewNames = None,
-    id_column: IdColumn = None,
-    labels: Annotated[
-        str | None, Option(metavar="COLUMN", help="Column or array of the true labels.")
-    ] = None,
+    printing: OutputOptions,
     force: Force = False,
-    as_json: Json = False,
-    quiet: Quiet = False,
 ) -> JsonDict:
-    """Write the views of SOURCE, with ids, missing rows and labels, as plain arrays.
+    """Write the views of DATA, with ids, missing rows and labels, as plain arrays.
 
     A folder of .npy files is memory-mapped when it is read, so it may be larger than memory.
 
@@ -542,19 +452,19 @@ def convert(
 
     if output.exists() and not force:
         raise typer.BadParameter(f"{output} already exists: choose another name or add --force")
-    options = {"id_column": id_column, "labels": labels}
-    io.convert(sources, output, view_columns=views or None, **options, overwrite=force)
-    Console(as_json, quiet).info(f"Written: {output}")
+    options = {"id_column": data.id_column, "labels": data.labels}
+    io.convert(data.data, output, view_columns=data.views or None, **options, overwrite=force)
+    printing.console().info(f"Written: {output}")
     return {"output": output}
 
 
 @app.command()
+@with_groups
 def demo(
+    printing: OutputOptions,
     seed: Annotated[int, Option(help="Random seed.", min=0)] = 0,
     ratio: Annotated[float, Option(help="Smallest / largest class.", min=0.01, max=1)] = 0.1,
     figure: Annotated[Path, Option(help="Figure to write.")] = Path("protocol_demo.png"),
-    as_json: Json = False,
-    quiet: Quiet = False,
 ) -> JsonDict:
     """Compare PROTOCOL with K-means on scikit-learn's digits, made imbalanced.
 
@@ -564,7 +474,7 @@ def demo(
     """
     from protocol_mvc.cli.fit import run_demo
 
-    return run_demo(Console(as_json, quiet), ratio, seed, figure)
+    return run_demo(printing.console(), ratio, seed, figure)
 
 
 def main() -> None:

@@ -1,0 +1,178 @@
+"""Options of several verbs, and groups of them that belong together.
+
+A parameter of a verb whose type is a group stands for all options of the group; see `with_groups`.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, is_dataclass
+from functools import wraps
+from inspect import Parameter, Signature, signature
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from typer import Argument, Option
+
+from protocol_mvc.cli.output import Console, JsonDict
+
+if TYPE_CHECKING:  # these import torch, which `--help` must not wait for
+    from protocol_mvc.cli.inputs import Settings, Source
+
+Verb = Callable[..., JsonDict]
+
+METHODS = ("protocol", "mflvc", "gcfaggmvc", "sem", "csot", "dsimvc", "simvc", "comvc", "aecoddc", "ardmvc")
+PRESETS = ("default", "paper", "released")  # of PROTOCOL
+LABEL_FILES = (".csv", ".tsv", ".txt", ".npy", ".parquet")
+
+ExportFormat = Literal["parquet", "h5ad", "projector"]
+FigureFormat = Literal["pdf", "svg", "png"]
+
+Data = Annotated[
+    list[str],
+    Argument(
+        metavar="DATA",
+        help="Files (.csv, .tsv, .parquet, .npz, .npy, .mat, .h5, .h5ad, .h5mu), a folder, or @NAME of a "
+        "known data set. Each table or .npy file is one view; a sample may be missing from some.",
+        show_default=False,
+    ),
+]
+ViewNames = Annotated[
+    list[str] | None,
+    Option("--view", metavar="NAME", help="Name of a view to read; repeat for several. Default: all."),
+]
+IdColumn = Annotated[
+    str | None, Option(metavar="COLUMN", help="Column of sample ids in tables. Default: id, sample, ...")
+]
+Labels = Annotated[
+    str | None, Option(metavar="COLUMN|FILE", help="True labels, which are used for scores only.")
+]
+NClusters = Annotated[
+    str | None,
+    Option("-k", "--n-clusters", metavar="K|auto", help="Number of clusters, auto, or auto:LOW-HIGH."),
+]
+Method = Annotated[str | None, Option(help=f"One of {', '.join(METHODS)}. Default: protocol.")]
+Preset = Annotated[str | None, Option(help=f"Preset of the config: for protocol, {' or '.join(PRESETS)}.")]
+Config = Annotated[Path | None, Option(metavar="FILE", help="Settings in a .yaml, .toml or .json file.")]
+Changes = Annotated[
+    list[str] | None,
+    Option(
+        "--set",
+        metavar="NAME=VALUE",
+        help="Set an estimator parameter (scaling=standard) or a config field (structure.n_rounds=1); may be "
+        "repeated. Overrides --config.",
+    ),
+]
+Seed = Annotated[int | None, Option(help="Random seed. Default: 0.", min=0)]
+Device = Annotated[str | None, Option(help="auto, cpu, cuda, mps, ... Default: auto.")]
+RunFolder = Annotated[Path, Argument(metavar="RUN", help="Folder written by fit.", show_default=False)]
+TableOutput = Annotated[
+    str, Option("--output", "-o", metavar="FILE", help="Output file; - is standard output.")
+]
+AnnDataCopy = Annotated[
+    Path | None, Option(metavar="FILE", help="Also write a copy of the .h5mu or .h5ad with the results.")
+]
+NewRun = Annotated[Path, Option("--output", "-o", metavar="NEW", help="Folder to write the changed run to.")]
+MovedData = Annotated[
+    list[str] | None,
+    Option("--data", metavar="DATA", help="The data of the run, if they were moved; may be repeated."),
+]
+Json = Annotated[bool, Option("--json", help="Print one JSON document, also for an error.")]
+Quiet = Annotated[bool, Option("--quiet", "-q", help="Print nothing but errors.")]
+Force = Annotated[bool, Option("--force", help="Overwrite existing output.")]
+
+
+@dataclass(frozen=True)
+class DataOptions:
+    """The data of a verb and how to read them."""
+
+    data: Data
+    views: ViewNames = None
+    id_column: IdColumn = None
+
+    def source(self) -> "Source":
+        """Return where the data come from."""
+        from protocol_mvc.cli.inputs import Source
+
+        return Source(
+            paths=self.data,
+            view_names=self.views,
+            id_column=self.id_column,
+            labels=getattr(self, "labels", None),
+        )
+
+
+@dataclass(frozen=True)
+class LabelledDataOptions(DataOptions):
+    """Data that may have true labels."""
+
+    labels: Labels = None
+
+
+@dataclass(frozen=True)
+class ModelOptions:
+    """The method and its parameters."""
+
+    n_clusters: NClusters = None
+    method: Method = None
+    preset: Preset = None
+    config: Config = None
+    changes: Changes = None
+    seed: Seed = None
+    device: Device = None
+
+    def settings(self) -> "Settings":
+        """Return the validated settings."""
+        from protocol_mvc.cli.inputs import read_settings
+
+        return read_settings(
+            self.config,
+            self.changes,
+            method=self.method,
+            preset=self.preset,
+            n_clusters=self.n_clusters,
+            random_state=self.seed,
+            device=self.device,
+        )
+
+
+@dataclass(frozen=True)
+class OutputOptions:
+    """What a verb prints."""
+
+    as_json: Json = False
+    quiet: Quiet = False
+
+    def console(self) -> Console:
+        """Return the console that prints accordingly."""
+        return Console(self.as_json, self.quiet)
+
+
+def with_groups(verb: Verb) -> Verb:
+    """Replace every parameter of a verb whose type is a group by the options of the group.
+
+    Args:
+        verb: function whose parameters are options, or groups of options (dataclasses).
+
+    Returns:
+        A function of single options, as typer needs it, which makes the groups and calls the verb.
+    """
+    groups: dict[str, tuple[type, list[str]]] = {}
+    options: list[Parameter] = []
+    for parameter in signature(verb).parameters.values():
+        group = parameter.annotation
+        if isinstance(group, type) and is_dataclass(group):
+            members = signature(group).parameters
+            groups[parameter.name] = group, list(members)
+            options += members.values()
+        else:
+            options.append(parameter)
+
+    @wraps(verb)
+    def call(**given: Any) -> JsonDict:
+        for name, (group, members) in groups.items():
+            given[name] = group(**{member: given.pop(member) for member in members})
+        return verb(**given)
+
+    options = [option.replace(kind=Parameter.KEYWORD_ONLY) for option in options]
+    call.__signature__ = Signature(options)  # type: ignore[attr-defined]
+    call.__annotations__ = {option.name: option.annotation for option in options}
+    return call
