@@ -3,10 +3,12 @@
 import csv
 import io
 import json
+import shlex
 import signal
 import subprocess
 import sys
 import zipfile
+from unittest.mock import Mock
 
 import anndata
 import h5py
@@ -328,6 +330,11 @@ def stopped(tmp_path, monkeypatch):
         return data, fit(tmp_path, data, "--seed", 0)
 
 
+def advised(result):
+    """Run the command that an interrupted fit has printed."""
+    return run(*shlex.split(result.stderr.rpartition(" protocol_mvc ")[2]))
+
+
 def test_ctrl_c_keeps_a_checkpoint_and_prints_the_command_that_continues(tmp_path, stopped):
     data, result = stopped
     assert result.exit_code == 130
@@ -336,11 +343,32 @@ def test_ctrl_c_keeps_a_checkpoint_and_prints_the_command_that_continues(tmp_pat
     again = fit(tmp_path, data, "--seed", 0)
     assert again.exit_code == 2
     assert "--resume" in again.stderr
-    assert fit(tmp_path, data, "--seed", 0, "--resume").exit_code == 0
+    assert advised(result).exit_code == 0
     assert not (tmp_path / "run" / "checkpoint").exists()
     labels = (tmp_path / "run" / "labels.csv").read_bytes()
     assert fit(tmp_path, data, "--seed", 0, "--force").exit_code == 0
     assert (tmp_path / "run" / "labels.csv").read_bytes() == labels
+
+
+def test_what_is_replaced_stays_until_the_new_is_there(tmp_path, stopped, monkeypatch):
+    data, _ = stopped
+    (before,) = (tmp_path / "run" / "checkpoint").iterdir()
+    state = before.read_bytes()
+    with monkeypatch.context() as patch:
+        patch.setattr(Checkpoint, "on_epoch_start", Mock(side_effect=KeyboardInterrupt))
+        restarted = fit(tmp_path, data, "--seed", 5, "--force")
+    assert before.read_bytes() == state
+    assert [path.name for path in (tmp_path / "run").iterdir()] == ["checkpoint"]
+    assert advised(restarted).exit_code == 0
+    with monkeypatch.context() as patch:
+        patch.setattr(checkpoint, "SAVE_INTERVAL", 0.0)
+        patch.setattr(Checkpoint, "on_train_end", Mock(side_effect=KeyboardInterrupt))
+        replaced = fit(tmp_path, data, "--seed", 0, "--force")
+    assert json.loads((tmp_path / "run" / "run.json").read_text())["settings"]["random_state"] == 5
+    assert "--resume" in replaced.stderr
+    assert advised(replaced).exit_code == 0
+    assert json.loads((tmp_path / "run" / "run.json").read_text())["settings"]["random_state"] == 0
+    assert not (tmp_path / "run" / "checkpoint").exists()
 
 
 def test_an_interrupted_fit_of_another_seed_is_not_continued(tmp_path, stopped):
@@ -367,7 +395,7 @@ def test_a_signal_ends_a_fit_with_its_exit_code(tmp_path, number: signal.Signals
         process.send_signal(number)
         message = process.stderr.read()
     assert process.returncode == code
-    assert message.splitlines()[-1].endswith("--resume")
+    assert message.splitlines()[-1].startswith("error: Stopped. To start again: python -m protocol_mvc fit ")
     assert "Traceback" not in message
 
 

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from protocol_mvc.cli import output
+from protocol_mvc.cli import output, signals
 from protocol_mvc.cli.options import Json, Quiet
 from protocol_mvc.cli.output import CommandGroup, Console, as_json, describe_error
 from protocol_mvc.exceptions import DivergenceError, ModelFileError, UnreliableResultError
@@ -28,7 +28,7 @@ ERRORS = {
     "warnings": (UnreliableResultError(["too small."], {"run": "r"}), 4, "too small."),
     "model": (ModelFileError("m: damaged"), 5, "m: damaged"),
     "stopped": (KeyboardInterrupt("to continue: x"), 130, "to continue: x"),
-    "terminated": (output.StoppedError(143), 143, "Stopped"),
+    "terminated": (signals.StoppedError(signal.SIGTERM), 143, "Stopped"),
 }
 
 app = typer.Typer(cls=CommandGroup)
@@ -134,12 +134,3 @@ def test_arrays_become_lists_and_infinity_a_string():
 def test_every_exit_code_has_a_hint():
     assert set(output.HINTS) == {1, 2, 3, 4, 5, 130, 143}
     assert describe_error(KeyError("x")) == (1, "KeyError: 'x'")
-
-
-@pytest.mark.parametrize(("rank", "handles"), [("0", True), ("1", False)])
-def test_only_the_first_process_handles_signals(monkeypatch, rank: str, handles: bool):
-    monkeypatch.setenv("RANK", rank)
-    before = signal.getsignal(signal.SIGTERM)
-    with output.signals_as_exceptions():
-        assert (signal.getsignal(signal.SIGTERM) is not before) is handles
-    assert signal.getsignal(signal.SIGTERM) is before

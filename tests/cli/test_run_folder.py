@@ -1,7 +1,11 @@
 """A run folder is complete or not recognised as a run, and only a complete one is used."""
 
+import itertools
 import json
 import os
+import shutil
+from contextlib import suppress
+from unittest.mock import Mock
 
 import pytest
 import typer
@@ -18,6 +22,8 @@ from protocol_mvc.cli.runs import (
 )
 from protocol_mvc.data import as_views, data_hash
 from protocol_mvc.exceptions import ModelFileError
+from protocol_mvc.io.model import MANIFEST
+from protocol_mvc.utils import files
 
 VIEWS, _ = blobs((20, 10, 10))
 
@@ -53,32 +59,76 @@ def test_a_written_run_can_be_opened(tmp_path, model):
     assert open_run(found.model).model == found.model
 
 
+class Killed(BaseException):
+    """In place of a kill."""
+
+
+CHANGES = [(os, name) for name in ("open", "mkdir", "rename", "replace", "rmdir", "unlink", "fsync")]
+CHANGES += [(files, "_exchange"), (shutil, "rmtree")]
+
+
+def kill_at(monkeypatch, number: int) -> None:
+    """Let the change of a file or folder with this number fail, and all after it: nothing is cleaned up."""
+    count = itertools.count(1)
+    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
+
+    def dying(call):
+        def or_die(*args, **kwargs):
+            if next(count) >= number:
+                raise Killed
+            return call(*args, **kwargs)
+
+        return or_die
+
+    for module, name in CHANGES:
+        monkeypatch.setattr(module, name, dying(getattr(module, name)))
+
+
+def contents(folder):
+    return {name: (folder / name).read_bytes() for name in (RECORD, LABELS, f"{MODEL}/{MANIFEST}")}
+
+
+def test_a_run_that_is_replaced_by_a_killed_process_is_the_old_or_the_new_one(tmp_path, model, monkeypatch):
+    other = tiny(random_state=5).fit(VIEWS)
+    write(tmp_path / "old", model)
+    (tmp_path / "old" / REPORT).write_text("of the old model")
+    write_run(tmp_path / "new", other, record(value="new"))
+    old, new = contents(tmp_path / "old"), contents(tmp_path / "new")
+    n_kept = n_replaced = 0
+    for number in itertools.count(1):
+        folder = shutil.copytree(tmp_path / "old", tmp_path / str(number))
+        with monkeypatch.context() as patch, suppress(Killed):
+            kill_at(patch, number)
+            write_run(folder, other, record(value="new"))
+            break
+        open_run(folder)
+        is_old = contents(folder) == old
+        assert is_old or contents(folder) == new
+        assert (folder / REPORT).exists() == is_old
+        n_kept, n_replaced = n_kept + is_old, n_replaced + (not is_old)
+    assert n_kept > 20
+    assert n_replaced > 3
+
+
 @pytest.mark.parametrize(
-    "failing",
-    [
-        "protocol_mvc.estimators.clusterers.PROTOCOL.save",
-        "protocol_mvc.io.write_labels",
-        "protocol_mvc.cli.runs.atomic_write",
-    ],
+    "failing", ["protocol_mvc.estimators.clusterers.PROTOCOL.save", "protocol_mvc.io.write_labels"]
 )
-def test_a_run_that_failed_does_not_look_finished(tmp_path, model, monkeypatch, failing: str):
+def test_a_run_that_cannot_be_replaced_stays(tmp_path, model, monkeypatch, failing: str):
     write(tmp_path / "run", model)
-    (tmp_path / "run" / REPORT).write_text("of the former model")
-
-    def fail(*args, **kwargs):
-        raise OSError("the disk is full")
-
-    monkeypatch.setattr(failing, fail)
+    before = contents(tmp_path / "run")
+    monkeypatch.setattr(failing, Mock(side_effect=OSError("the disk is full")))
     with pytest.raises(OSError, match="disk is full"):
         write(tmp_path / "run", model)
-    assert not (tmp_path / "run" / RECORD).exists()
-    assert not (tmp_path / "run" / REPORT).exists()
-    with pytest.raises(ModelFileError, match="unfinished"):
-        open_run(tmp_path / "run")
-    monkeypatch.undo()
-    check_folder(tmp_path / "run", force=False)
+    assert contents(tmp_path / "run") == before
+    assert {path.name for path in (tmp_path / "run").iterdir()} == {MODEL, LABELS, RECORD}
+
+
+def test_other_files_in_the_folder_of_a_model_stay(tmp_path, model):
     write(tmp_path / "run", model)
-    open_run(tmp_path / "run")
+    (tmp_path / "run" / MODEL / "notes.txt").write_text("mine")
+    with pytest.raises(ModelFileError, match=r"notes\.txt"):
+        write(tmp_path / "run", model)
+    assert (tmp_path / "run" / MODEL / "notes.txt").read_text() == "mine"
 
 
 def test_only_new_empty_or_unfinished_folders_are_written(tmp_path):

@@ -4,6 +4,7 @@ import ctypes
 import multiprocessing
 import os
 import signal
+import subprocess
 import sys
 import time
 import zlib
@@ -75,6 +76,30 @@ def test_an_interrupt_ends_the_child():
         run_forked(sleep)
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     assert set(children.read_text().split()) <= set(before.split())
+
+
+PARENT = """
+import os, time
+from protocol_mvc.io.matlab import run_forked
+def sleep():
+    print(os.getpid(), flush=True)
+    time.sleep(60)
+    return {}
+os.dup2 = lambda *args: None  # the child may print
+run_forked(sleep)
+"""
+
+
+def test_the_child_dies_with_its_parent():
+    with subprocess.Popen([sys.executable, "-c", PARENT], stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout is not None
+        child = Path("/proc") / parent.stdout.readline().strip()
+        assert child.is_dir()
+        parent.kill()
+    until = time.monotonic() + 10
+    while child.exists() and "State:\tZ" not in (child / "status").read_text():
+        assert time.monotonic() < until
+        time.sleep(0.01)
 
 
 def test_daemonic_workers_may_fork_too():

@@ -2,6 +2,7 @@
 
 import json
 import os
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -123,6 +124,25 @@ def test_the_old_model_stays_if_anything_fails(folder, monkeypatch, module, name
     assert os.listdir(folder.parent) == ["m"]
     assert read_model(folder).record.seed == (3 if failed else 5)
     assert not failed or contents(folder) == before
+
+
+def test_readers_never_fail_while_a_model_is_replaced(folder):
+    done = threading.Event()
+
+    def replace_often() -> None:
+        for seed in range(4, 64):
+            write(folder, seed=seed)
+        done.set()
+
+    writer, seeds = threading.Thread(target=replace_often), []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda descriptor: None)
+        writer.start()
+        while not done.is_set():
+            seeds.append(read_model(folder).record.seed)
+        writer.join()
+    assert seeds == sorted(seeds)
+    assert len(set(seeds)) > 3
 
 
 def test_a_reader_tries_again_if_the_folder_is_replaced_meanwhile(folder, monkeypatch):

@@ -255,7 +255,7 @@ def test_a_process_without_others_knows_none():
 
 
 COMMAND = """
-from protocol_mvc.cli.main import main
+from protocol_mvc.__main__ import main
 from protocol_mvc.training import checkpoint
 checkpoint.SAVE_INTERVAL = 0.0
 main()

@@ -11,13 +11,14 @@ from protocol_mvc.cli.fit import check_anndata_copy, write_anndata_copy
 from protocol_mvc.cli.inputs import Source
 from protocol_mvc.cli.output import Console, JsonDict, table
 from protocol_mvc.cli.runs import (
-    RECORD,
     STDOUT,
     check_folder,
     check_output,
     load_for,
     load_with_data,
+    lock_run,
     open_run,
+    record_file,
     write_run,
 )
 from protocol_mvc.data import Views
@@ -27,7 +28,6 @@ from protocol_mvc.estimators.steering import Cluster
 from protocol_mvc.evaluation.continuity import compare_runs
 from protocol_mvc.evaluation.explanation import explain
 from protocol_mvc.evaluation.metrics import all_scores
-from protocol_mvc.io.lock import lock_folder
 from protocol_mvc.io.write import write_columns, write_table
 from protocol_mvc.report.export import Target, export
 from protocol_mvc.report.facts import collect_facts
@@ -128,13 +128,13 @@ def _edit_run(
     check_folder(output, force)
     _, model, (views, labels_true, _) = load_with_data(run, data, None)
     model.label_distributions_ = model.predict_proba(views)
-    record = json.loads((folder / RECORD).read_bytes()) if run.source else {"command": "", "data": {}}
+    record = json.loads(record_file(folder).read_bytes()) if run.source else {"command": "", "data": {}}
     model = edit(model, views)
     facts = collect_facts(model, views, proba=model.label_distributions_)
     record |= {"clusters": cluster_rows(facts), "findings": [finding.text for finding in findings(facts)]}
     record["scores"] = None if labels_true is None else all_scores(labels_true, model.labels_)
     record["names"] = model.cluster_names_
-    with lock_folder(output):
+    with lock_run(output):
         write_run(output, model, record)
     rows = zip(range(model.n_clusters_), model.cluster_names_, model.cluster_sizes_.tolist(), strict=True)
     console.print(table(f"{model.n_clusters_} clusters", ("cluster", "name", "size"), rows))

@@ -2,8 +2,10 @@
 
 import os
 import shlex
-import shutil
+import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -15,7 +17,7 @@ from protocol_mvc import io
 from protocol_mvc.cli.info import id_column_notes
 from protocol_mvc.cli.inputs import Settings, Source, make_model, read_data
 from protocol_mvc.cli.output import Console, JsonDict, table
-from protocol_mvc.cli.runs import CHECKPOINT, check_folder, check_output, open_run, write_run
+from protocol_mvc.cli.runs import CHECKPOINT, check_folder, check_output, lock_run, open_run, write_run
 from protocol_mvc.data import Views
 from protocol_mvc.data.digits import load_digits_views
 from protocol_mvc.data.scaling import describe_scaling
@@ -29,7 +31,6 @@ from protocol_mvc.exceptions import (
     UnreliableClusterWarning,
     UnreliableResultError,
 )
-from protocol_mvc.io.lock import lock_folder
 from protocol_mvc.io.write import ANNOTATED
 from protocol_mvc.report import charts
 from protocol_mvc.report.facts import collect_facts
@@ -37,6 +38,7 @@ from protocol_mvc.report.page import cluster_rows
 from protocol_mvc.report.text import findings
 from protocol_mvc.utils.device import resolve_device
 from protocol_mvc.utils.distributed import is_main_process, is_restarted, process_group
+from protocol_mvc.utils.files import set_aside
 
 RESULT_WARNINGS = (UnreliableClusterWarning, DivergenceWarning, ConstantViewWarning)
 DEMO_REFERENCES = ("kmeans", "ward", "leiden")
@@ -66,27 +68,22 @@ def fit_run(
     check_folder(output, force, resume)
     if write_anndata is not None:
         check_anndata_copy(source, write_anndata, force)
-    try:
-        with lock_folder(output):
-            if force and not resume:
-                shutil.rmtree(output / CHECKPOINT, ignore_errors=True)
-            views, labels_true, _ = read_data(source)
-            record: JsonDict = {
-                "command": shlex.join(["protocol-mvc", *words]),
-                "working_directory": os.getcwd(),
-                "started": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
-                "data": source.model_dump(),
-                "n_samples": len(views),
-                "n_features": dict(zip(views.names, views.n_features, strict=True)),
-                "settings": settings.record(),
-            }
-            record |= _fit_model(console, model, views, labels_true, output / CHECKPOINT, old)
-            record["data"]["sha256"] = model.data_hash_
-            write_run(output, model, record)
-    except KeyboardInterrupt as stop:
-        again = [word for word in words if word not in ("--force", "--resume")]
-        stop.args = (f"Stopped. To continue: {shlex.join(['protocol-mvc', *again, '--resume'])}",)
-        raise
+    checkpoint = output / CHECKPOINT
+    restart = set_aside(checkpoint) if force and not resume else nullcontext()
+    with lock_run(output), restart, _advice_after_stop(words, checkpoint):
+        views, labels_true, _ = read_data(source)
+        record: JsonDict = {
+            "command": shlex.join(["protocol-mvc", *words]),
+            "working_directory": os.getcwd(),
+            "started": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+            "data": source.model_dump(),
+            "n_samples": len(views),
+            "n_features": dict(zip(views.names, views.n_features, strict=True)),
+            "settings": settings.record(),
+        }
+        record |= _fit_model(console, model, views, labels_true, checkpoint, old)
+        record["data"]["sha256"] = model.data_hash_
+        write_run(output, model, record)
     if write_anndata is not None:  # after the run, which is kept if this fails
         note = {"command": record["command"], "started": record["started"], "sha256": model.data_hash_}
         write_anndata_copy(source, write_anndata, model, views, note, force)
@@ -95,6 +92,21 @@ def fit_run(
     if fail_on_warning and record["warnings"]:
         raise UnreliableResultError(record["warnings"], document)
     return document
+
+
+@contextmanager
+def _advice_after_stop(words: list[str], checkpoint: Path) -> Iterator[None]:
+    """Add the command that continues the fit, or starts it again, to an interrupt."""
+    try:
+        yield
+    except KeyboardInterrupt as stop:
+        verb, *options = (word for word in words if word != "--resume")
+        goal, again = ("continue", ["--resume"]) if checkpoint.exists() else ("start again", [])
+        program = (
+            ["protocol-mvc"] if Path(sys.argv[0]).stem == "protocol-mvc" else ["python", "-m", "protocol_mvc"]
+        )
+        stop.args = (f"Stopped. To {goal}: {shlex.join([*program, verb, *again, *options])}",)
+        raise
 
 
 def _fit_model(

@@ -475,8 +475,3 @@ def demo(
     from protocol_mvc.cli.fit import run_demo
 
     return run_demo(printing.console(), ratio, seed, figure)
-
-
-def main() -> None:
-    """Run the command."""
-    app()

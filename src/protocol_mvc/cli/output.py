@@ -2,8 +2,6 @@
 
 import json
 import math
-import os
-import signal
 import sys
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -14,6 +12,7 @@ from typing import Any, NamedTuple
 import typer
 from typer.core import TyperGroup
 
+from protocol_mvc.cli.signals import HINT, ignore_interrupts, signals_as_exceptions
 from protocol_mvc.exceptions import DivergenceError, ModelFileError, UnreliableResultError
 
 JsonDict = dict[str, Any]
@@ -25,8 +24,8 @@ HINTS = {
     BAD_DATA: "`protocol-mvc info DATA` shows what is read from the files; docs/files.md lists the formats.",
     WARNINGS: "All output was written. Check the clusters named in the warnings, or try another -k.",
     BAD_MODEL: "Give the unchanged folder that `protocol-mvc fit` wrote, or fit again.",
-    INTERRUPTED: "Run the same command again; add --resume to continue a fit.",
-    TERMINATED: "Run the same command again; add --resume to continue a fit.",
+    INTERRUPTED: HINT,
+    TERMINATED: HINT,
 }
 PIPE_WIDTH = 130  # columns of a table if stdout is not a terminal
 USAGE_ERROR: Any = typer.BadParameter.__base__  # typer bundles its own click
@@ -36,36 +35,6 @@ EXIT_CODES = {  # the first kind of error that fits
     ModelFileError: BAD_MODEL,
     **dict.fromkeys((OSError, ValueError, ModuleNotFoundError, DivergenceError), BAD_DATA),
 }
-
-
-class StoppedError(KeyboardInterrupt):
-    """SIGINT or SIGTERM; the exit code is 128 + the number of the signal."""
-
-    def __init__(self, code: int) -> None:
-        super().__init__("Stopped")
-        self.code = code
-
-
-@contextmanager
-def signals_as_exceptions() -> Iterator[None]:
-    """Raise StoppedError on SIGINT and SIGTERM, so that locks are released and files cleaned up.
-
-    Of several processes (torchrun) only the first one handles signals: the others wait inside collective
-    operations and have nothing to clean up.
-    """
-
-    def stop(number: int, frame: Any) -> None:
-        raise StoppedError(128 + number)
-
-    if os.environ.get("RANK", "0") != "0":
-        yield
-        return
-    previous = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for number, handler in previous.items():
-            signal.signal(number, handler)
 
 
 class Console(NamedTuple):
@@ -138,6 +107,7 @@ class CommandGroup(TyperGroup):
             results = found.document if isinstance(found, UnreliableResultError) else {}
             details = {"code": code, "message": message, "hint": HINTS[code]}
             document = {**results, "ok": False, "error": details}
+        ignore_interrupts()
         if "--json" in words:
             typer.echo(json.dumps(as_json(document), allow_nan=False, default=str))
         sys.exit(code)

@@ -4,7 +4,8 @@ import json
 import os
 import shutil
 import sys
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -23,15 +24,19 @@ from protocol_mvc.evaluation.metrics import all_scores
 from protocol_mvc.evaluation.stability import stability
 from protocol_mvc.exceptions import ModelFileError
 from protocol_mvc.io.labels import match_labels, read_labels
-from protocol_mvc.io.lock import is_lock_file
+from protocol_mvc.io.lock import is_lock_file, lock_folder
+from protocol_mvc.io.model import check_replaceable, model_errors
 from protocol_mvc.io.read import TABLE_FILES
 from protocol_mvc.io.write import label_columns, write_columns, write_table
 from protocol_mvc.report import write_report
 from protocol_mvc.report.page import SCORES, compare_labels
-from protocol_mvc.utils.files import atomic_write
+from protocol_mvc.utils.files import atomic_write, atomic_write_folder
 
 MODEL, LABELS, RECORD, REPORT = "model", "labels.csv", "run.json", "report.html"
 CHECKPOINT = "checkpoint"  # of an unfinished fit
+PENDING = (
+    ".pending"  # folder in that of a model, with the other files of a run until they are in their places
+)
 STDOUT = "-"  # as an output file; with --json the document has the values instead
 
 
@@ -55,7 +60,7 @@ def check_folder(folder: Path, force: bool, resume: bool = False) -> None:
         raise typer.BadParameter(f"{folder} is a file: choose another folder for the run")
     paths = folder.iterdir() if folder.exists() else ()
     found = {path.name for path in paths if not is_lock_file(path.name)}
-    if RECORD in found and not force:
+    if RECORD in found and not (force or (resume and CHECKPOINT in found)):
         raise typer.BadParameter(f"{folder} already holds a run: choose another folder or add --force")
     if CHECKPOINT in found and not (force or resume):
         raise typer.BadParameter(
@@ -69,17 +74,51 @@ def check_folder(folder: Path, force: bool, resume: bool = False) -> None:
         raise PermissionError(f"{parent} is not writable: choose another folder for the run.")
 
 
+@contextmanager
+def lock_run(folder: Path) -> Iterator[None]:
+    """Hold the lock of the folder of a run, and complete a run that a killed process has not."""
+    with lock_folder(folder):
+        _finish_run(folder)
+        yield
+
+
 def write_run(folder: Path, model: MultiViewClusterer, record: JsonDict) -> None:
-    """Write model, labels and record; the record is written last and marks the run as finished."""
-    (folder / RECORD).unlink(missing_ok=True)
-    (folder / REPORT).unlink(missing_ok=True)  # of the previous model
-    model.save(folder / MODEL)
-    results = (model.sample_ids_, model.labels_, model.label_distributions_)
-    io.write_labels(folder / LABELS, *results, names=given_names(model), overwrite=True)
-    text = json.dumps(as_json(record), indent=1, allow_nan=False, default=str)
-    with atomic_write(folder / RECORD) as path:
-        path.write_text(text + "\n")
-    shutil.rmtree(folder / CHECKPOINT, ignore_errors=True)
+    """Replace the run in a folder by model, labels and record, in one step; call it with the lock held.
+
+    The folder of the new model also has the labels and the record. Once it is in place, so is the new run;
+    then these files are moved to the folder of the run.
+    """
+    with model_errors(folder / MODEL, "choose a new or an empty folder"):
+        check_replaceable(folder / MODEL)
+    folder.mkdir(parents=True, exist_ok=True)
+    with atomic_write_folder(folder / MODEL, overwrite=True) as new:
+        model.save(new)
+        (new / PENDING).mkdir()
+        results = (model.sample_ids_, model.labels_, model.label_distributions_)
+        io.write_labels(new / PENDING / LABELS, *results, names=given_names(model))
+        text = json.dumps(as_json(record), indent=1, allow_nan=False, default=str)
+        (new / PENDING / RECORD).write_text(text + "\n")
+    _finish_run(folder)
+
+
+def _finish_run(folder: Path) -> None:
+    """Move labels and record out of the folder of the model, and remove what belongs to the previous run."""
+    pending = folder / MODEL / PENDING
+    if pending.is_dir():
+        (folder / REPORT).unlink(missing_ok=True)
+        shutil.rmtree(folder / CHECKPOINT, ignore_errors=True)
+        for path in pending.iterdir():
+            path.replace(folder / path.name)
+        pending.rmdir()
+
+
+def record_file(folder: Path) -> Path:
+    """Return the record of a run, which may not be in its place yet."""
+    pending = folder / MODEL / PENDING
+    if pending.is_dir():
+        with suppress(OSError), lock_run(folder):  # unless it is read-only, or another process has the lock
+            pass
+    return pending / RECORD if (pending / RECORD).exists() else folder / RECORD
 
 
 def given_names(model: MultiViewClusterer) -> tuple[str, ...] | None:
@@ -96,7 +135,7 @@ def open_run(folder: Path) -> Run:
     """
     if not folder.is_dir():
         raise ModelFileError(f"{folder} does not exist: give the folder that `protocol-mvc fit` wrote.")
-    record = folder / RECORD
+    record = record_file(folder)
     if not record.exists():
         if (folder / MODEL).exists():
             raise ModelFileError(f"{folder} is unfinished, it has no {RECORD}: fit again.")

@@ -3,6 +3,7 @@
 They are read in a forked process, so that a crafted file cannot crash this one.
 """
 
+import ctypes
 import faulthandler
 import os
 import re
@@ -34,6 +35,7 @@ HDF5_SIGNATURE = b"\x89HDF\r\n\x1a\n"  # in a v7.3 file behind a header of 512 b
 VIEW_NAMES = re.compile(r"(x|views?|data|fea)_?(\d*)", re.IGNORECASE)
 SPARSE_MEMBERS = ("data", "ir", "jc")  # of the group of a sparse matrix in a v7.3 file
 SPARSE_PARTS = ("data", "indices", "indptr", "shape")
+PR_SET_PDEATHSIG = 1  # of Linux, see prctl(2)
 OK, DATA_ERROR, OTHER_ERROR, CRASH = range(4)  # exit codes of the forked process
 LABEL_NAMES = ("gt", "gnd", "truth", "truelabel", "label", "labels", "y")  # y last: it may be anything
 
@@ -224,17 +226,21 @@ def _join_sparse(arrays: Arrays) -> dict[str, Matrix]:
 def run_forked(function: Callable[[], Arrays]) -> Arrays:
     """Call a function in a forked process with limited memory, and return its arrays.
 
-    They come back through a temporary file. A crash raises `DataError`, and an error of the function a
-    `DataError` or another `ValueError` with its text. Processes are forked on Linux alone; on other systems
-    the function is called directly.
+    They come back through a temporary file. The process ends with this one, also if that is killed. A crash
+    raises `DataError`, and an error of the function a `DataError` or another `ValueError` with its text.
+    Processes are forked on Linux alone; on other systems the function is called directly.
     """
     if sys.platform != "linux":
         return function()
+    prctl, parent = ctypes.CDLL(None).prctl, os.getpid()  # libraries cannot be searched after a fork
     with tempfile.TemporaryFile() as file:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)  # about threads: the child needs none
             child = os.fork()
         if child == 0:
+            prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+            if os.getppid() != parent:  # it was killed before
+                os._exit(CRASH)
             _run_child(function, file)
         try:
             code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])

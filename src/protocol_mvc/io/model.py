@@ -33,7 +33,7 @@ from protocol_mvc.partition.edits import Edit, Merge, Split
 from protocol_mvc.partition.outliers import OutlierReference
 from protocol_mvc.utils.config import make_config
 from protocol_mvc.utils.device import resolve_device
-from protocol_mvc.utils.files import atomic_write_folder
+from protocol_mvc.utils.files import atomic_write_folder, watch_folder
 
 SCHEMA_VERSION = 1  # increase it when earlier versions of the library cannot read the folder any more
 ARRAYS, CONFIG, HISTORY = "model.safetensors", "config.json", "history.csv"
@@ -371,22 +371,33 @@ def write_model(path: Path, record: ModelRecord, arrays: Arrays, history: Histor
         files[MANIFEST] = (json.dumps(manifest, indent=1) + "\n").encode()
     with model_errors(path, "choose a new or an empty folder that can be written"):
         path = path.resolve()
-        entries = sorted(path.iterdir()) if path.is_dir() else []
-        others = [entry.name for entry in entries if entry.name not in FILES or not entry.is_file()]
-        if entries and (others or not (path / MANIFEST).is_file()):
-            raise FileExistsError(f"it contains {(others or [entries[0].name])[0]!r}, so it is not replaced")
+        check_replaceable(path)
         path.parent.mkdir(parents=True, exist_ok=True)
         with atomic_write_folder(path, overwrite=True) as new:
             for name, content in files.items():
                 (new / name).write_bytes(content)
 
 
+def check_replaceable(path: Path) -> None:
+    """Raise `FileExistsError` if a folder has other files than those of a model."""
+    entries = sorted(path.iterdir()) if path.is_dir() else []
+    others = [entry.name for entry in entries if entry.name not in FILES or not entry.is_file()]
+    if entries and (others or not (path / MANIFEST).is_file()):
+        raise FileExistsError(f"it contains {(others or [entries[0].name])[0]!r}, so it is not replaced")
+
+
 def read_model(folder: Path) -> SavedModel:
-    """Read a folder, and refuse files that are missing, altered, too large, links, or of a newer version."""
-    try:
-        return _read_once(folder)
-    except ModelFileError:
-        return _read_once(folder)  # another process may have replaced the folder at this moment
+    """Read a folder, and refuse files that are missing, altered, too large, links, or of a newer version.
+
+    If another process replaces the folder meanwhile, the new one is read.
+    """
+    while True:
+        with watch_folder(folder) as is_replaced:
+            try:
+                return _read_once(folder)
+            except ModelFileError:
+                if not is_replaced():
+                    raise
 
 
 def _read_once(folder: Path) -> SavedModel:

@@ -1,21 +1,25 @@
 """Atomic replacement of files and folders.
 
 Data are written under a temporary name beside the target, flushed to the disk and then renamed, so that after
-a crash the target is the old or the new one. A folder is replaced by two renames; if a process is killed
-between them, `remove_temporary` puts the old folder back.
+a crash the target is the old or the new one. Folders exchange their names in one step. Where the system
+cannot do this, a folder is replaced by two renames; if a process is killed between them, `remove_temporary`
+puts the old folder back.
 """
 
+import ctypes
 import errno
 import os
 import re
 import secrets
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 TEMPORARY = re.compile(r"\.(?P<name>.+)\.[0-9a-f]{16}\.(?P<kind>tmp|old)", re.DOTALL)
 DISK_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+NO_EXCHANGE = {errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP}
+AT_FDCWD, RENAME_EXCHANGE = -100, 2  # of Linux, see renameat2(2)
 
 
 @contextmanager
@@ -51,17 +55,78 @@ def atomic_write_folder(target: Path, *, overwrite: bool = False) -> Iterator[Pa
         yield temporary
         for path in (*temporary.rglob("*"), temporary):
             _fsync(path)
-        if not target.exists():
-            temporary.rename(target)
-            return
-        old = temporary.with_suffix(".old")
-        target.rename(old)
-        try:
-            temporary.rename(target)
-        except BaseException:
-            old.rename(target)
+        _replace_folder(temporary, target)
+
+
+def _replace_folder(new: Path, target: Path) -> None:
+    """Give the folder `new` the name `target`; an old folder `target` is removed or has the name `new`."""
+    try:
+        _exchange(new, target)
+    except FileNotFoundError:
+        new.rename(target)
+    except OSError as error:
+        if error.errno not in NO_EXCHANGE:
             raise
-        _remove(old)
+        old = new.with_suffix(".old")
+        with set_aside(target, old):
+            new.rename(target)
+
+
+def _exchange(first: Path, second: Path) -> None:
+    """Exchange two names in one step, or raise `OSError`; an errno of `NO_EXCHANGE` if this is impossible."""
+    rename = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None) if os.name == "posix" else None
+    if rename is None:
+        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS), str(first))
+    names = os.fsencode(first), os.fsencode(second)
+    if rename(AT_FDCWD, names[0], AT_FDCWD, names[1], RENAME_EXCHANGE) != 0:
+        code = ctypes.get_errno()
+        raise OSError(code, os.strerror(code), str(first), None, str(second))
+
+
+@contextmanager
+def set_aside(path: Path, hidden: Path | None = None) -> Iterator[None]:
+    """Hide a file or folder, and remove it at the end of the block.
+
+    If the block fails, it gets its name back, unless something new has that name. After a kill,
+    `remove_temporary` does the same.
+
+    Args:
+        path: the file or folder; nothing happens if it does not exist.
+        hidden: its temporary name in the same folder, by default a new one.
+    """
+    hidden = hidden or _temporary_name(path, "old")
+    with suppress(FileNotFoundError):
+        path.rename(hidden)
+    try:
+        yield
+    except BaseException:
+        if os.path.lexists(hidden) and not os.path.lexists(path):
+            hidden.rename(path)
+        raise
+    finally:
+        _remove(hidden)
+
+
+@contextmanager
+def watch_folder(folder: Path) -> Iterator[Callable[[], bool]]:
+    """Yield a function that tells whether another folder has the name `folder` by now."""
+    descriptor = -1
+    with suppress(OSError, ValueError, AttributeError):  # Windows cannot open folders
+        descriptor = os.open(folder, os.O_DIRECTORY)  # while it is open, no new folder gets its number
+    before = _identity(folder)
+    try:
+        yield lambda: _identity(folder) != before
+    finally:
+        if descriptor >= 0:
+            os.close(descriptor)
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    try:
+        info = path.stat()
+    except (OSError, ValueError):
+        return None
+    return info.st_dev, info.st_ino
 
 
 def is_temporary(name: str) -> bool:
@@ -87,7 +152,7 @@ def _temporary_path(target: Path, overwrite: bool) -> Iterator[Path]:
         raise FileNotFoundError(f"Cannot write {target.name}: the folder {target.parent} does not exist.")
     if os.path.lexists(target) and not overwrite:
         raise FileExistsError(f"{target} exists already: choose another name, or allow it to be overwritten.")
-    temporary = target.with_name(f".{target.name}.{secrets.token_hex(8)}.tmp")
+    temporary = _temporary_name(target, "tmp")
     try:
         yield temporary
         _fsync(target.parent)
@@ -100,6 +165,10 @@ def _temporary_path(target: Path, overwrite: bool) -> Iterator[Path]:
         raise OSError(error.errno, text, str(target)) from error
     finally:
         _remove(temporary)
+
+
+def _temporary_name(target: Path, kind: str) -> Path:
+    return target.with_name(f".{target.name}.{secrets.token_hex(8)}.{kind}")
 
 
 def _fsync(path: Path) -> None:
