@@ -1,6 +1,6 @@
 """The methods of the benchmark by name: estimators with `fit`, `labels_` and `predict`."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,6 +12,7 @@ from protocol_mvc.data import Views
 from protocol_mvc.estimators.base import MultiViewClusterer
 from protocol_mvc.estimators.clusterers import ESTIMATORS, PROTOCOL
 from protocol_mvc.evaluation.comparison import REFERENCES
+from protocol_mvc.training.stage import Callback
 from protocol_mvc.utils.config import make_config, update_config
 
 Labels = npt.NDArray[np.int64]
@@ -25,7 +26,12 @@ ABLATION: dict[str, Config] = {
     "base+pot": {"losses.rebalanced": False},
     "base+pot+clr": {},
 }
-PAPER_ABLATION = {f"paper-{name}": changes for name, changes in ABLATION.items()}  # with the preset "paper"
+# The same with the preset "paper", whose last variant is the preset itself.
+PAPER_ABLATION = {
+    "paper-base": ABLATION["base"],
+    "paper-base+pot": ABLATION["base+pot"],
+    "protocol-paper": ABLATION["base+pot+clr"],
+}
 AUTO = "protocol-auto"  # finds the number of clusters
 VARIANTS = [*ABLATION, *PAPER_ABLATION]
 
@@ -65,9 +71,17 @@ def make_estimator(method: str, n_clusters: int, seed: int, config: Config) -> A
     return estimator("auto" if method == AUTO else n_clusters, config=fields, random_state=seed)
 
 
-def fit_method(method: str, views: Views, seed: int, config: Config, labels_true: Labels) -> Any:
+def fit_method(
+    method: str,
+    views: Views,
+    seed: int,
+    config: Config,
+    labels_true: Labels,
+    callbacks: Sequence[Callback] = (),
+) -> Any:
     """Return the fitted estimator; it gets no more of the true labels than their number."""
-    return make_estimator(method, len(np.unique(labels_true)), seed, config).fit(views)
+    estimator = make_estimator(method, len(np.unique(labels_true)), seed, config)
+    return estimator.fit(views, callbacks=callbacks) if method in NETWORKS else estimator.fit(views)
 
 
 def config_of(method: str, changes: Changes | None = None) -> Config:

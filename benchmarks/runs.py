@@ -12,7 +12,8 @@ import numpy.typing as npt
 from benchmarks.datasets import load_dataset
 from benchmarks.methods import Changes, Config, config_of, fit_method
 from benchmarks.records import Record, append, now, provenance, read, timed
-from protocol_mvc.data import data_hash, mask_views
+from benchmarks.shared_stages import CHECKPOINTS, SharedStages, can_share
+from protocol_mvc.data import Views, data_hash, mask_views
 from protocol_mvc.evaluation import metrics
 
 Labels = npt.NDArray[np.int64]
@@ -44,8 +45,7 @@ def cluster(unit: Unit, config: Config, *, missing_rate: float = 0.0) -> Record:
         unit.dataset, imbalance_ratio=unit.imbalance_ratio, random_state=unit.seed
     )
     views = mask_views(views, missing_rate, unit.seed) if missing_rate else views
-    with timed() as times:
-        model = fit_method(unit.method, views, unit.seed, config, labels_true)
+    model, times = timed_fit(unit, config, views, labels_true)
     return {
         "data_hash": data_hash(views),
         "n_samples": len(views),
@@ -55,6 +55,23 @@ def cluster(unit: Unit, config: Config, *, missing_rate: float = 0.0) -> Record:
         **class_recalls(labels_true, model.labels_),
         **calibration(labels_true, model),
     }
+
+
+def timed_fit(unit: Unit, config: Config, views: Views, labels_true: Labels) -> tuple[Any, Record]:
+    """Return the fitted estimator, and its seconds.
+
+    Stages that earlier runs have in common with this one are not run again. Then the wall time is not known;
+    the CPU seconds are those of all stages.
+    """
+    callbacks: list[SharedStages] = []
+    if can_share(config):
+        run = {"data_hash": data_hash(views), "n_clusters": len(np.unique(labels_true)), "seed": unit.seed}
+        callbacks = [SharedStages(CHECKPOINTS, run, config)]
+    with timed() as times:
+        model = fit_method(unit.method, views, unit.seed, config, labels_true, callbacks)
+    if callbacks and callbacks[0].inherited:
+        times = {"cpu_seconds": callbacks[0].cpu_seconds(), "inherited": callbacks[0].inherited}
+    return model, times
 
 
 def run_missing(

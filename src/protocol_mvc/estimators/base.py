@@ -1,7 +1,7 @@
 """The scikit-learn interface that all methods share."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from copy import copy
 from typing import Any, ClassVar, Self
 
@@ -118,6 +118,7 @@ class MultiViewClusterer(
         *,
         checkpoint_dir: str | os.PathLike[str] | None = None,
         like: "MultiViewClusterer | None" = None,
+        callbacks: Sequence[Callback] = (),
     ) -> Self:
         """Cluster the samples of several views.
 
@@ -129,6 +130,7 @@ class MultiViewClusterer(
             like: an older fitted model. Clusters get the numbers and names of those of the older model that
                 have most of their samples, by sample id, or by its predictions if samples have no ids;
                 `changes_` tells what else happened. The clusters themselves do not depend on it.
+            callbacks: observers of the training; see `protocol_mvc.training.stage.Callback`.
 
         Returns:
             The fitted estimator. A fit that fails leaves the estimator unchanged.
@@ -145,8 +147,8 @@ class MultiViewClusterer(
         module, source, generator, count = self._set_up(views, checkpoint)
         stages = module.stages()
         with progress_bar(sum(stage.n_epochs for stage in stages), visible=self.verbose > 0) as advance:
-            callbacks = [_ProgressBar(advance), *([checkpoint] if checkpoint else [])]
-            history = train(module, stages, source, generator, callbacks)
+            observers = [_ProgressBar(advance), *([checkpoint] if checkpoint else []), *callbacks]
+            history = train(module, stages, source, generator, observers)
         validate_data(self, table, reset=True, skip_check_array=True)
         self.module_ = module.eval().requires_grad_(False)
         self._config, self.seed_, self.data_hash_ = self._resolved_config(), generator.initial_seed(), digest

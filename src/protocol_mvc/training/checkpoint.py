@@ -42,13 +42,19 @@ GENERATOR, BEST_VALUE = "generator", "best_value"
 MODULE, ADAM, DROPOUT, BEST = "module.", "adam.", "dropout.", "best."
 
 
-def capture(module: nn.Module, adam: Optimizer | None, generator: torch.Generator) -> Tensors:
+def capture(
+    module: nn.Module,
+    adam: Optimizer | None,
+    generator: torch.Generator,
+    buffers: Tensors | None = None,
+) -> Tensors:
     """Copy the weights, the moments of the optimizer and the states of all random generators to the CPU.
 
     Args:
         module: module whose weights are copied.
         adam: optimizer, if there is one.
         generator: main random generator; those of the dropout layers are copied too.
+        buffers: an earlier capture that is no longer needed; its memory is used again.
 
     Returns:
         The copies by name.
@@ -60,7 +66,7 @@ def capture(module: nn.Module, adam: Optimizer | None, generator: torch.Generato
         if isinstance(layer, Dropout) and layer.generator:
             tensors[DROPOUT + name] = layer.generator.get_state()
     tensors[GENERATOR] = generator.get_state()
-    return _copies(tensors)
+    return _copies(tensors, buffers)
 
 
 def restore(tensors: Tensors, module: nn.Module, adam: Optimizer | None, generator: torch.Generator) -> None:
@@ -117,8 +123,13 @@ class BestWeights:
         self.value = float(tensors[BEST_VALUE]) if self.weights else math.inf
 
 
-def _copies(tensors: Tensors) -> Tensors:
-    return {name: value.detach().to("cpu", copy=True) for name, value in tensors.items()}
+def _copies(tensors: Tensors, buffers: Tensors | None = None) -> Tensors:
+    """Return copies on the CPU; those of names that the buffers have overwrite them."""
+    buffers = buffers or {}
+    return {
+        name: buffers[name].copy_(value.detach()) if name in buffers else value.detach().to("cpu", copy=True)
+        for name, value in tensors.items()
+    }
 
 
 def _with_prefix(prefix: str, tensors: Tensors) -> Tensors:
@@ -183,13 +194,13 @@ class Checkpoint(Callback):
     def on_epoch_start(self, state: TrainingState) -> None:
         """Write the state, if the last one is old enough."""
         if time.monotonic() - self._saved_at >= SAVE_INTERVAL:
-            self._write(state, finished=False)
+            self.write(state, finished=False)
 
     def on_train_end(self, state: TrainingState) -> None:
         """Write the final state."""
-        self._write(state, finished=True)
+        self.write(state, finished=True)
 
-    def _write(self, state: TrainingState, *, finished: bool) -> None:
+    def write(self, state: TrainingState, *, finished: bool) -> None:
         """Write a state from the main process; a failure is a warning, and the fit continues."""
         if rank() > 0:
             return

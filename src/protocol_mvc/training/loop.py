@@ -13,7 +13,7 @@ from torch.optim import Adam
 from protocol_mvc.data.batches import Source
 from protocol_mvc.exceptions import DivergenceError, DivergenceWarning
 from protocol_mvc.training.checkpoint import BestWeights, capture, restore
-from protocol_mvc.training.stage import Callback, EpochRecord, Losses, Signal, Stage, TrainingState
+from protocol_mvc.training.stage import Callback, EpochRecord, Losses, Signal, Stage, Tensors, TrainingState
 from protocol_mvc.utils.distributed import all_reduce_mean, data_parallel_step
 
 LR_BACKOFF = 0.1  # factor of the learning rate after a divergence
@@ -50,6 +50,8 @@ def train(
         ValueError: If the state to resume from does not belong to these stages.
     """
     training = _Training(module, source, generator, callbacks)
+    for callback in callbacks:
+        callback.on_train_start(module, source)
     resumed = training.resume(stages)
     first, diverged = 0 if resumed is None else resumed.stage, False
     for index, stage in enumerate(stages[first:], first):
@@ -75,6 +77,7 @@ class _Training:
     ) -> None:
         self.module, self.source, self.generator, self.callbacks = module, source, generator, callbacks
         self.history: list[EpochRecord] = []
+        self.buffers: Tensors = {}
         self.best = BestWeights()
         self.reset_optimizer()
 
@@ -99,7 +102,9 @@ class _Training:
             stage = stage._replace(step=data_parallel_step(self.module, stage.step))
         converged = True
         try:
-            self.run_epochs(stage, source, state)
+            end = self.run_epochs(stage, source, state)
+            if end.epoch > state.epoch:
+                self.end_stage(end)
         except DivergenceError as error:
             if not (self.best.weights or can_restart):
                 raise
@@ -110,8 +115,8 @@ class _Training:
             self.best.load_into(self.module)
         return converged
 
-    def run_epochs(self, stage: Stage, source: Source, state: TrainingState) -> None:
-        """Run the epochs of a stage from a state."""
+    def run_epochs(self, stage: Stage, source: Source, state: TrainingState) -> TrainingState:
+        """Run the epochs of a stage from a state; return the state at its end."""
         while state.epoch < stage.n_epochs:
             state = self.snapshot(state)
             for callback in self.callbacks:
@@ -135,6 +140,13 @@ class _Training:
             state = state._replace(epoch=state.epoch + 1)
             if stage.optimizer.reset == "epoch":
                 self.reset_optimizer()
+        return state
+
+    def end_stage(self, state: TrainingState) -> None:
+        """Report the end of a stage."""
+        state = self.snapshot(state)
+        for callback in self.callbacks:
+            callback.on_stage_end(state)
 
     def run_epoch(self, stage: Stage, source: Source, state: TrainingState) -> EpochRecord | Signal:
         """Run one epoch; return its record, or `STOP` if the stage asks to stop before it."""
@@ -201,8 +213,8 @@ class _Training:
 
     def snapshot(self, state: TrainingState) -> TrainingState:
         """Return the state with copies of all tensors."""
-        tensors = capture(self.module, self.adam, self.generator) | self.best.state()
-        return state._replace(tensors=tensors, history=self.history)
+        self.buffers = capture(self.module, self.adam, self.generator, self.buffers)
+        return state._replace(tensors=self.buffers | self.best.state(), history=self.history)
 
     def add(self, record: EpochRecord) -> None:
         """Add the record of an epoch."""

@@ -6,7 +6,7 @@ from itertools import chain, islice
 from typing import Any, Literal, NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from protocol_mvc.data.batches import Batch, Source
 
@@ -148,18 +148,24 @@ class TrainingState(NamedTuple):
 class Callback:
     """Base class of what observes a training; every method does nothing by default."""
 
+    def on_train_start(self, module: nn.Module, source: Source) -> None:
+        """Receive the method, whose weights the training changes, and its data."""
+
     def load_state(self) -> TrainingState | None:
         """Return the state from which the training resumes."""
         return None
 
     def on_epoch_start(self, state: TrainingState) -> None:
-        """Receive the state before an epoch."""
+        """Receive the state before an epoch; its tensors change with the next state."""
 
     def on_epoch_end(self, record: EpochRecord) -> None:
         """Receive the record of an epoch."""
 
     def on_epochs_skipped(self, stage: str, n_epochs: int) -> None:
         """Receive the number of epochs of a stage that are left out."""
+
+    def on_stage_end(self, state: TrainingState) -> None:
+        """Receive the state after the last epoch of a stage; its tensors change with the next state."""
 
     def on_train_end(self, state: TrainingState) -> None:
         """Receive the final state."""
