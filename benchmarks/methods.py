@@ -81,7 +81,7 @@ def fit_method(
 ) -> Any:
     """Return the fitted estimator; it gets no more of the true labels than their number."""
     estimator = make_estimator(method, len(np.unique(labels_true)), seed, config)
-    return estimator.fit(views, callbacks=callbacks) if method in NETWORKS else estimator.fit(views)
+    return estimator.fit(views, callbacks=callbacks) if callbacks else estimator.fit(views)
 
 
 def config_of(method: str, changes: Changes | None = None) -> Config:

@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from benchmarks.datasets import load_dataset
-from benchmarks.methods import Changes, Config, config_of, fit_method
+from benchmarks.methods import NETWORKS, Changes, Config, config_of, fit_method
 from benchmarks.records import Record, append, now, provenance, read, timed
-from benchmarks.shared_stages import CHECKPOINTS, SharedStages, can_share
+from benchmarks.shared_stages import CHECKPOINTS, SharedStages, is_long
 from protocol_mvc.data import Views, data_hash, mask_views
 from protocol_mvc.evaluation import metrics
 
@@ -64,8 +64,10 @@ def timed_fit(unit: Unit, config: Config, views: Views, labels_true: Labels) -> 
     the CPU seconds are those of all stages.
     """
     callbacks: list[SharedStages] = []
-    if can_share(config):
-        run = {"data_hash": data_hash(views), "n_clusters": len(np.unique(labels_true)), "seed": unit.seed}
+    if is_long(config):
+        name = NETWORKS[unit.method].estimator.__name__
+        run: Record = {"estimator": name, "data_hash": data_hash(views)}
+        run |= {"n_clusters": len(np.unique(labels_true)), "seed": unit.seed}
         callbacks = [SharedStages(CHECKPOINTS, run, config)]
     with timed() as times:
         model = fit_method(unit.method, views, unit.seed, config, labels_true, callbacks)

@@ -1,7 +1,8 @@
-"""Runs that begin alike share their first stages: variants of the presets `paper` and `released`.
+"""Long runs store the state at the end of every stage, and start from the last one that is stored.
 
-The state at the end of a stage is stored under the data and the part of the config that has acted until then.
-A run starts from the last such state that exists, and ends with the same bits as a run from the beginning.
+Runs of PROTOCOL that begin alike share their first stages: a state is stored under the data and the part of
+the config that has acted until then. A run that starts from a stored state ends with the same bits as a run
+from the beginning.
 """
 
 import hashlib
@@ -10,14 +11,17 @@ import time
 from pathlib import Path
 from typing import Any
 
+from torch import nn
+
 from benchmarks.methods import Config
 from benchmarks.records import Record, commit
+from protocol_mvc.data.batches import Source
 from protocol_mvc.training.checkpoint import ADAM, Checkpoint
 from protocol_mvc.training.stage import Callback, TrainingState
 
 CHECKPOINTS = Path("benchmarks/checkpoints")
 COST = "cost.json"  # file beside a checkpoint: what it took to reach it
-# Fields that act in a stage for the first time; the other fields act from the start.
+# Fields of PROTOCOL's config that act in a stage for the first time; the others act from the start.
 FIRST_USED = {
     "align": (
         *("losses.temperature_feature", "losses.temperature_class", "losses.structure_weight"),
@@ -34,11 +38,11 @@ FIRST_USED = {
 
 
 class SharedStages(Callback):
-    """Stores the state at the end of stages 1 and 2, and starts from the last one that is stored.
+    """Stores the state at the end of every stage, and starts from the last one that is stored.
 
     Args:
         folder: folder of all stored states.
-        run: what decides the result besides the config: data, seed, number of clusters.
+        run: what decides the result besides the config: estimator, data, seed and number of clusters.
         config: config of the run.
 
     Attributes:
@@ -51,6 +55,10 @@ class SharedStages(Callback):
         self.inherited: Record = {}
         self._started = time.process_time()
 
+    def on_train_start(self, module: nn.Module, source: Source) -> None:
+        """Note which stages start with the moments of the stage before."""
+        self.keeps_moments = [stage.optimizer.reset == "never" for stage in module.stages()]  # type: ignore[operator]
+
     def load_state(self) -> TrainingState | None:
         """Return the stored state of the latest stage."""
         for part, folder in reversed(list(zip(self.parts, self.folders, strict=True))):
@@ -61,14 +69,15 @@ class SharedStages(Callback):
         return None
 
     def on_stage_end(self, state: TrainingState) -> None:
-        """Store the state of a stage that later runs may share; the next stage needs no moments of Adam."""
-        if state.stage >= len(self.folders):
-            return
-        folder = self.folders[state.stage]
+        """Store the state, without the moments of Adam if the next stage resets them."""
+        number = min(state.stage, len(self.parts) - 1)  # the last part is the whole config
+        if not self.keeps_moments[state.stage + 1]:
+            kept = {name: value for name, value in state.tensors.items() if not name.startswith(ADAM)}
+            state = state._replace(tensors=kept)
+        folder = self.folders[number]
         folder.mkdir(parents=True, exist_ok=True)
         (folder / COST).write_text(json.dumps({"cpu_seconds": self.cpu_seconds(), "commit": commit()}))
-        tensors = {name: value for name, value in state.tensors.items() if not name.startswith(ADAM)}
-        Checkpoint(folder, self.parts[state.stage]).write(state._replace(tensors=tensors), finished=False)
+        Checkpoint(folder, self.parts[number]).write(state, finished=False)
 
     def cpu_seconds(self) -> float:
         """Return the CPU seconds of the training so far, with those of the stages that were not run again."""
@@ -76,15 +85,17 @@ class SharedStages(Callback):
         return round(before + time.process_time() - self._started, 2)
 
 
-def can_share(config: Config) -> bool:
-    """Return whether a config has stages that other runs may share."""
-    return bool(config.get("structure", {}).get("kind") == "attention")
+def is_long(config: Config) -> bool:
+    """Return whether a fit with this config takes minutes: all methods but the default of PROTOCOL."""
+    return bool(config) and config.get("structure", {}).get("kind") != "neighbors"
 
 
 def acting_parts(config: Config) -> list[Config]:
-    """Return the parts of a config that have acted at the end of stages 1 and 2."""
-    until_2 = _without(config, FIRST_USED["rebalance"])
-    return [_without(until_2, FIRST_USED["align"]), until_2]
+    """Return the parts of a config that have acted at the end of its stages; the last is the whole config."""
+    if "structure" not in config:
+        return [config]
+    until_align = _without(config, FIRST_USED["rebalance"])
+    return [_without(until_align, FIRST_USED["align"]), until_align, config]
 
 
 def _without(config: Config, fields: tuple[str, ...]) -> Config:

@@ -102,9 +102,7 @@ class _Training:
             stage = stage._replace(step=data_parallel_step(self.module, stage.step))
         converged = True
         try:
-            end = self.run_epochs(stage, source, state)
-            if end.epoch > state.epoch:
-                self.end_stage(end)
+            self.end_stage(state, self.run_epochs(stage, source, state))
         except DivergenceError as error:
             if not (self.best.weights or can_restart):
                 raise
@@ -142,11 +140,12 @@ class _Training:
                 self.reset_optimizer()
         return state
 
-    def end_stage(self, state: TrainingState) -> None:
-        """Report the end of a stage."""
-        state = self.snapshot(state)
-        for callback in self.callbacks:
-            callback.on_stage_end(state)
+    def end_stage(self, start: TrainingState, end: TrainingState) -> None:
+        """Report the end of a stage, unless no epoch was run."""
+        if end.epoch > start.epoch:
+            end = self.snapshot(end)
+            for callback in self.callbacks:
+                callback.on_stage_end(end)
 
     def run_epoch(self, stage: Stage, source: Source, state: TrainingState) -> EpochRecord | Signal:
         """Run one epoch; return its record, or `STOP` if the stage asks to stop before it."""
