@@ -11,6 +11,7 @@ __all__ = [
     "ConstantViewWarning",
     "DataError",
     "DataFileError",
+    "DataWarning",
     "DivergenceError",
     "DivergenceWarning",
     "ModelFileError",
@@ -29,6 +30,10 @@ class DataFileError(ValueError):
 
     def __init__(self, message: str) -> None:
         super().__init__(sanitize(message))  # names inside a file are untrusted
+
+
+class DataWarning(UserWarning):
+    """Data may not be what the user believes: the message names the view and the remedy."""
 
 
 class ModelFileError(ValueError):

@@ -16,6 +16,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 from protocol_mvc.data.views import Views, as_views
+from protocol_mvc.exceptions import DataWarning
 
 A = np.arange(12.0).reshape(6, 2)
 B = np.arange(18).reshape(6, 3) % 5
@@ -29,7 +30,7 @@ def views():
 
 
 def equal(left, right):
-    np.testing.assert_array_equal(np.asarray(left), np.asarray(right))
+    np.testing.assert_array_equal(left.stack(), right.stack())
     np.testing.assert_array_equal(left.mask, right.mask)
     return left.names == right.names and left.sample_ids.tolist() == right.sample_ids.tolist()
 
@@ -39,7 +40,7 @@ def equal(left, right):
     [
         [A, B],
         (A.tolist(), B.tolist()),
-        [A, pd.DataFrame(B, index=list("uvwxyz"))],
+        [A, pd.DataFrame(B)],
         [pd.DataFrame(A), pd.DataFrame(B)],
         [torch.tensor(A), B],
         [csr_matrix(A), csr_array(B)],
@@ -98,7 +99,7 @@ def test_choosing_rows_commutes_with_stacking(key, as_tuple):
     views = as_views([A, csr_array(B)])
     chosen = views[key, ...] if as_tuple else views[key]
     expected = np.hstack([A, B])[key if isinstance(key, slice) or len(key) else np.array([], dtype=int)]
-    np.testing.assert_array_equal(np.asarray(chosen), expected)
+    np.testing.assert_array_equal(chosen.stack(), expected)
     np.testing.assert_array_equal(chosen.to_dense(1), expected[:, 2:])
 
 
@@ -122,7 +123,7 @@ def test_dense_is_a_finite_copy(views):
 
 
 def test_stacking_marks_what_is_missing(views):
-    assert np.isnan(np.asarray(views)[4]).tolist() == [False] * 2 + [True] * 3 + [False] * 2
+    assert np.isnan(views.stack()[4]).tolist() == [False] * 2 + [True] * 3 + [False] * 2
     with pytest.raises(ValueError, match="copy"):
         np.asarray(views, copy=False)
 
@@ -168,25 +169,11 @@ def test_parts_must_fit(parts):
         Views(*parts)
 
 
-def test_select_orders_views_and_leaves_gaps(views):
-    chosen = views.select(["d", "c", "a", "b"], [4, 2, 2, 3])
-    assert chosen.n_features == (4, 2, 2, 3)
-    assert not chosen.mask[:, 0].any()
-    np.testing.assert_array_equal(chosen.mask[:, 1:], views.mask[:, [2, 0, 1]])
-    assert (chosen[1:].to_dense(0) == 0).all()
-
-
-@pytest.mark.parametrize(
-    ("X", "message"),
-    [
-        ({"p": A, "z": B}, "'z'"),
-        ({"p": B}, "'p' has 3 features, but 2"),
-        ([A], "'view_0'"),
-    ],
-)
-def test_select_refuses_what_does_not_fit(X, message):
-    with pytest.raises(ValueError, match=message):
-        as_views(X).select(["p", "q"], [2, 3])
+def test_arrays_beside_frames_have_the_ids_of_the_frames():
+    named = pd.DataFrame(B, index=list("uvwxyz"))
+    assert as_views([A, named, named]).sample_ids.tolist() == list("uvwxyz")
+    with pytest.raises(ValueError, match="'view_1' and 'view_2'"):
+        as_views([A, named, named[::-1]])
 
 
 class FirstViewMeans(ClusterMixin, BaseEstimator):
@@ -225,14 +212,11 @@ def test_scikit_learn_pipes_views(views):
     assert pipe.fit(views).predict(views).shape == (6,)
 
 
-def test_other_estimators_see_the_stacked_matrix(views):
-    complete = views[:4]
-    from_views = KMeans(2, n_init=1, random_state=0).fit_predict(complete)
-    assert (
-        from_views.tolist() == KMeans(2, n_init=1, random_state=0).fit_predict(np.asarray(complete)).tolist()
-    )
-    with pytest.raises(ValueError, match="NaN"):
-        KMeans(2).fit(views)
+def test_other_estimators_see_the_stacked_matrix_with_a_warning(views):
+    complete, kmeans = views[:4], KMeans(2, n_init=1, random_state=0)
+    with pytest.warns(DataWarning, match=r"view_columns=\[\(0, 2\), \(2, 5\), \(5, 7\)\]"):
+        from_views = kmeans.fit_predict(complete)
+    assert from_views.tolist() == kmeans.fit_predict(complete.stack()).tolist()
 
 
 @pytest.mark.parametrize("make", [np.asarray, csr_array])

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.sparse import csr_array, csr_matrix
 from sklearn.base import clone
-from sklearn.model_selection import GridSearchCV, cross_validate
+from sklearn.model_selection import GridSearchCV, cross_validate, train_test_split
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from tests.examples import TINY, TINY_PAPER, blobs, tiny, with_gaps
@@ -21,7 +21,7 @@ from protocol_mvc import PROTOCOL, ProtocolConfig, as_views, compare
 from protocol_mvc.data.batches import BLOCK
 from protocol_mvc.data.sampling import class_counts
 from protocol_mvc.evaluation.metrics import mean_recall
-from protocol_mvc.exceptions import DivergenceError, UnreliableClusterWarning
+from protocol_mvc.exceptions import DataWarning, DivergenceError, UnreliableClusterWarning
 from protocol_mvc.utils.config import update_config
 
 VIEWS, TRUTH = blobs()
@@ -197,7 +197,7 @@ class TestShapes:
     @pytest.mark.parametrize("dims", [(5,), (5, 4), (3, 2, 4, 1, 3)], ids=len)
     def test_number_of_views(self, dims: tuple[int, ...], config):
         views, _ = blobs(dims=dims)
-        model = tiny(config=config).fit(views)
+        model = tiny(config=config).fit(as_views(views))
         check(model, views)
         assert len(model.view_weights_) == len(dims)
 
@@ -352,6 +352,40 @@ class TestScikitLearn:
         assert np.isfinite(search.cv_results_["mean_test_score"]).all()
         assert search.predict(as_views(GAPS)).shape == (90,)
 
+    @pytest.mark.parametrize("n_views", [2, 3, 4])
+    @pytest.mark.parametrize("make", [list, lambda x: dict(enumerate(x))], ids=["list", "dict"])
+    def test_views_that_scikit_learn_splits_as_samples_are_refused(self, n_views: int, make):
+        X = make([VIEWS[0]] * n_views)  # of one width, so that nothing else fails
+        with pytest.raises(ValueError, match="as_views"):
+            GridSearchCV(tiny(), {"n_clusters": [2, 3]}, cv=2).fit(X)
+        with pytest.raises(ValueError, match="as_views"):
+            cross_validate(make_pipeline(FunctionTransformer(as_views), tiny()), X, cv=2)
+
+    @pytest.mark.parametrize("n_views", [2, 3, 4])
+    def test_parts_of_a_list_of_views_are_refused(self, n_views: int):
+        train, test = train_test_split([VIEWS[0]] * n_views, random_state=0)
+        with pytest.raises(ValueError, match="as_views"):
+            tiny().fit(train).predict(test)
+
+    def test_lists_made_inside_a_search_are_views(self):
+        model = make_pipeline(FunctionTransformer(lambda x: [x[:, :5], x[:, 5:]]), tiny())
+        assert np.isfinite(cross_validate(model, np.hstack(VIEWS), cv=2)["test_score"]).all()
+
+    def test_a_transformer_that_loses_the_views_is_told(self):
+        with pytest.warns(DataWarning, match="view_columns"):
+            make_pipeline(StandardScaler(), tiny()).fit(as_views(VIEWS))
+
+    def test_config_fields_are_arguments(self):
+        assert PROTOCOL(9, config__structure__n_rounds=1).get_params()["config__structure__n_rounds"] == 1
+        assert clone(PROTOCOL(9, config="paper", config__readout="classifier")).config.readout == "classifier"
+        for field in ("config__n_rounds", "config__rounds", "config__structure__n_round"):
+            with pytest.raises(ValueError, match="n_rounds'"):
+                PROTOCOL().set_params(**{field: 1})
+        with pytest.raises(ValueError, match="structure__n_rounds"):
+            PROTOCOL(9, config__n_rounds=1)
+        with pytest.raises(TypeError, match="config__structure__n_rounds"):
+            PROTOCOL(9, n_rounds=1)
+
     def test_cross_validation_over_several_views(self):
         result = cross_validate(tiny(), as_views(VIEWS), cv=3, return_estimator=True)
         assert (np.abs(result["test_score"]) <= 1).all()
@@ -442,6 +476,55 @@ def test_large_clusters_are_not_warned_of():
         warnings.simplefilter("error", UnreliableClusterWarning)
         model = tiny().fit(blobs((40, 30, 20), noise=0.05)[0])
     assert model.cluster_sizes_.min() >= 5
+
+
+IDS = [f"s{i}" for i in range(len(TRUTH))]
+
+
+class TestNamesAndIds:
+    """Data frames keep their ids, and new ones may have other columns or lack a view."""
+
+    @pytest.fixture(scope="class")
+    def frames(self):
+        names = (list("abcde"), list("fghi"))
+        return {n: pd.DataFrame(x, IDS, c) for n, x, c in zip(NAMES, VIEWS, names, strict=True)}
+
+    @pytest.fixture(scope="class")
+    def model(self, frames):
+        return tiny().fit(frames)
+
+    def test_frames_come_out_with_the_ids_of_their_samples(self, frames, model):
+        found = model.predict_frame({"b": frames["b"][::-1]})
+        assert found.index.tolist() == IDS[::-1]
+        embedding = clone(model).set_output(transform="pandas").fit_transform(frames)
+        assert embedding.index.tolist() == IDS
+        again = pickle.loads(pickle.dumps(model)).set_output(transform="pandas").transform(frames)
+        pd.testing.assert_frame_equal(embedding, again)
+        assert again.columns.tolist() == model.get_feature_names_out().tolist()
+
+    def test_columns_of_views_may_be_in_another_order(self, frames, model):
+        turned = {name: frame.iloc[:, ::-1] for name, frame in frames.items()}
+        np.testing.assert_array_equal(model.predict(turned), model.labels_)
+
+    def test_columns_of_a_table_may_be_in_another_order(self, frames):
+        table = pd.concat(frames.values(), axis=1)
+        model = tiny(view_columns=[(0, 5), (5, 9)]).fit(table)
+        np.testing.assert_array_equal(model.predict(table.iloc[:, ::-1]), model.labels_)
+        with pytest.warns(DataWarning, match="'z'"):
+            np.testing.assert_array_equal(model.predict(table.assign(z=0)), model.labels_)
+        with pytest.raises(ValueError, match=r"lacks 1 of the 9 columns .*'d'"):
+            model.predict(table.drop(columns="d"))
+
+    def test_views_of_a_table_may_be_passed_by_name(self, frames):
+        table = pd.concat(frames.values(), axis=1)
+        model = tiny(view_columns={"a": list("abcde"), "b": list("fghi")}).fit(table)
+        np.testing.assert_array_equal(model.predict(frames), model.labels_)
+        assert model.predict({"b": frames["b"]}).shape == (90,)
+
+    def test_arrays_after_frames_are_warned_of(self, frames, model):
+        with pytest.warns(DataWarning, match="column names.*sample ids") as caught:
+            model.predict_frame({name: frame.to_numpy() for name, frame in frames.items()})
+        assert len(caught) == 1
 
 
 def test_frames_go_in_and_come_out_with_their_index():

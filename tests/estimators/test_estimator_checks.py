@@ -81,10 +81,6 @@ def test_expected_failures_have_no_other_reason(name: str, views):
     getattr(estimator_checks, name)("PROTOCOL", model)
 
 
-def test_column_names_of_a_data_frame_are_checked():
-    estimator_checks.check_dataframe_column_names_consistency("PROTOCOL", PROTOCOL(**PARAMS))
-
-
 def test_feature_names_are_removed_by_a_fit_without_names():
     frame = pd.DataFrame({"a": range(9), "b": [0, 1, 2] * 3})
     model = PROTOCOL(**PARAMS).fit(frame)

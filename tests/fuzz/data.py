@@ -170,7 +170,7 @@ def _check_consistent(views: Views) -> None:
         dense, _ = outcome(partial(views.to_dense, v))
         assert dense.shape == (len(views), dim)
         assert np.isfinite(dense).all()
-    outcome(lambda: np.asarray(views))
+    outcome(lambda: views.stack())
     assert "\n" not in repr(views)
     assert "<script" not in views._repr_html_()
 

@@ -50,7 +50,7 @@ def test_matlab_files_have_no_ids(tmp_path, write):
     path = write(tmp_path / "set.mat", {"X": [A, B], "Y": KIND.astype(float)})
     loaded = read_views(path)
     assert loaded.views.names == ("X{1}", "X{2}")
-    np.testing.assert_array_equal(np.asarray(loaded.views), np.hstack([A, B]))
+    np.testing.assert_array_equal(loaded.views.stack(), np.hstack([A, B]))
     assert loaded.y is not None
     assert loaded.y.tolist() == KIND.tolist()
     assert read_views(path, view_columns=["X{2}", "X{1}"]).views.n_features == (2, 3)

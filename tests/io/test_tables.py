@@ -41,7 +41,7 @@ def test_the_order_of_rows_is_free(first, second):
 def test_without_ids_rows_are_matched_by_number(tmp_path):
     loaded = read_views(put(tmp_path, a="p,q\n1,2\n3,4\n", b="r\n5\n6\n"))
     assert loaded.views.sample_ids.tolist() == [0, 1]
-    np.testing.assert_array_equal(np.asarray(loaded.views), [[1, 2, 5], [3, 4, 6]])
+    np.testing.assert_array_equal(loaded.views.stack(), [[1, 2, 5], [3, 4, 6]])
     assert loaded.y is None
     assert loaded.views.columns == (("p", "q"), ("r",))
     with pytest.raises(ValueError, match=r"a 2, b 2, c 1"):
@@ -117,7 +117,7 @@ def test_a_single_table_is_a_single_view(tmp_path):
     pd.DataFrame(np.nan_to_num(A)).to_csv(tmp_path / "a.csv", index=False)
     views = read_views(tmp_path / "a.csv").views
     assert views.names == ("a",)
-    np.testing.assert_array_equal(np.asarray(views), np.nan_to_num(A))
+    np.testing.assert_array_equal(views.stack(), np.nan_to_num(A))
 
 
 def test_large_tables_are_mapped_where_no_row_must_move(tmp_path, monkeypatch):

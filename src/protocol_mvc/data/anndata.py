@@ -54,6 +54,17 @@ def align_annotated(
     return {name: as_matrix(matrix, name) for name, matrix in matrices.items()}, sample_ids, present, columns
 
 
+def present_keys(x: Any, view_columns: Any) -> Any:
+    """Return the keys of the matrices that a MuData or AnnData has, or all keys if it has none of them."""
+    parts_of, found = _modality_parts if hasattr(x, "mod") else _obsm_parts, dict[str, str]()
+    for name, key in (_keys(view_columns) or {}).items():
+        try:
+            found |= dict.fromkeys(parts_of(x, {name: key}), key)
+        except ValueError:
+            continue  # the samples lack this view
+    return found or view_columns
+
+
 def _keys(view_columns: Any) -> dict[str, str] | None:
     """Return the keys of the matrices by view name."""
     if view_columns is None:

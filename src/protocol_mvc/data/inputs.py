@@ -84,7 +84,8 @@ def _positions(table: Any, name: str, columns: Any) -> list[int]:
     for column in columns:  # checked one by one: a range may be far longer than the table is wide
         position = by_name.get(column, -1) if isinstance(column, str) else column
         if not _is_integer(position) or not 0 <= position < width:
-            raise ValueError(f"View {name!r} has the column {short_repr(column)}, but X has {width} columns.")
+            has = f"{width} columns" if by_name or not isinstance(column, str) else "no column names"
+            raise ValueError(f"View {name!r} has the column {short_repr(column)}, but X has {has}.")
         positions.append(int(position))
     if not positions:
         raise ValueError(f"View {name!r} has no columns: give it one, or leave it out.")
@@ -93,6 +94,26 @@ def _positions(table: Any, name: str, columns: Any) -> list[int]:
 
 def _is_integer(x: Any) -> bool:
     return isinstance(x, int | np.integer)
+
+
+def common_ids(parts: Mapping[str, Any]) -> NDArray[Any] | None:
+    """Return the index of the data frames among the parts (n,), or None if there are none.
+
+    Raises:
+        ValueError: If their indexes differ, so that the rows of the other parts could be those of either.
+    """
+    frames = {name: part for name, part in parts.items() if is_frame(part)}
+    if not frames:
+        return None
+    first, *others = frames
+    for name in others:
+        if not frames[name].index.equals(frames[first].index):
+            raise ValueError(
+                f"Views {first!r} and {name!r} have different indexes, and other views have none: give all "
+                "views an index, or all arrays with the same rows."
+            )
+    ids: NDArray[Any] = frames[first].index.to_numpy()
+    return ids
 
 
 def align_frames(frames: Mapping[str, Any]) -> tuple[dict[str, Matrix], NDArray[Any], Bools]:

@@ -1,5 +1,6 @@
 """`Views`, the container of multi-view data, and `as_views`, which makes it from any input."""
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from html import escape
@@ -7,7 +8,6 @@ from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
-from scipy.sparse import csr_array
 
 from protocol_mvc.data.anndata import ColumnNames, align_annotated, is_annotated
 from protocol_mvc.data.checks import (
@@ -20,9 +20,10 @@ from protocol_mvc.data.checks import (
     present_rows,
     row_index,
 )
-from protocol_mvc.data.inputs import ViewColumns, align_frames, default_name, name_views, split_columns
+from protocol_mvc.data.inputs import ViewColumns, align_frames, common_ids, name_views, split_columns
 from protocol_mvc.data.memmap import take_rows
-from protocol_mvc.utils.text import sanitize
+from protocol_mvc.exceptions import DataWarning
+from protocol_mvc.utils.text import sanitize, short_repr
 
 Rows: TypeAlias = slice | Sequence[int] | NDArray[Any]
 
@@ -106,52 +107,29 @@ class Views:
             drop_cached_pages(array)
         return Views(arrays, self.names, self.sample_ids[rows], self.mask[rows], self.columns)
 
-    def select(self, names: Sequence[str], n_features: Sequence[int]) -> "Views":
-        """Return the views with these names and widths; a view that is not here is missing in all samples.
-
-        Raises:
-            ValueError: If a view is unknown or has another width, or unnamed views are fewer than expected.
-        """
-        unnamed = self.names == tuple(default_name(i) for i in range(self.n_views))
-        unknown = [name for name in self.names if name not in names]
-        if unknown or (unnamed and self.n_views != len(names)):
-            raise ValueError(f"X has the views {list(self.names)}, but {list(names)} are expected.")
-        own, own_mask = self.views, dict(zip(self.names, self.mask.T, strict=True))
-        arrays: list[Any] = []
-        for name, width in zip(names, n_features, strict=True):
-            if name in own and own[name].shape[1] != width:
-                raise ValueError(
-                    f"View {name!r} has {own[name].shape[1]} features, but {width} are expected."
-                )
-            arrays.append(own.get(name, csr_array((len(self), width), dtype=np.float32)))  # empty: no memory
-        mask = [own_mask.get(name, np.zeros(len(self), dtype=np.bool_)) for name in names]
-        return Views(tuple(arrays), tuple(names), self.sample_ids, np.column_stack(mask))
-
-    def check_columns(self, expected: Mapping[str, tuple[str, ...] | None]) -> None:
-        """Check the column names of each view against those of the fit; views without names pass.
-
-        Raises:
-            ValueError: If a view has other columns, or another order of them.
-        """
-        for name, columns in zip(self.names, self.columns, strict=False):
-            wanted = expected.get(name)
-            if columns and wanted and columns != wanted:
-                raise ValueError(
-                    f"View {name!r} has the columns {list(columns)}, but fit saw {list(wanted)}: give the "
-                    "same columns in the same order."
-                )
-
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
-        """Return all views side by side as one dense array, with NaN where a view is missing."""
+        """Return `stack()` with a warning, because another estimator may lose the views in this way."""
         if copy is False:
             raise ValueError("Views cannot become one array without a copy: drop copy=False.")
+        ends = np.cumsum(self.n_features).tolist()
+        view_columns = [*zip([0, *ends], ends, strict=False)]
+        warnings.warn(
+            f"Views become one array of {self.shape[1]} columns, so what follows does not know the views: "
+            f"give it view_columns={short_repr(view_columns, 200)}, or call `stack()` if this is intended.",
+            DataWarning,
+            stacklevel=2,
+        )
+        return self.stack().astype(dtype, copy=False)
+
+    def stack(self) -> NDArray[Any]:
+        """Return all views side by side as one dense array, with NaN where a view is missing."""
         blocks = []
         for v in range(self.n_views):
             array: Any = self.arrays[v]
             block = array.toarray() if is_sparse(array) else array
             present = self.mask[:, [v]]
             blocks.append(block if present.all() else np.where(present, block, np.nan))
-        return np.hstack(blocks).astype(dtype, copy=False)
+        return np.hstack(blocks)
 
     def to_dense(self, v: int, rows: Rows = slice(None), dtype: DTypeLike = np.float32) -> NDArray[Any]:
         """Return a dense copy of some rows of view `v`, with zeros in missing rows."""
@@ -187,8 +165,8 @@ def as_views(X: Any, view_columns: ViewColumns | None = None) -> Views:
     Args:
         X: `Views`; a list, tuple or dict of 2-D data (numpy array, memory map, nested lists, data frame,
             scipy sparse matrix, torch tensor); one 2-D array or data frame; or a MuData or AnnData. Rows of
-            data frames and modalities are matched by index, all others by position. A row of NaN means that
-            the sample lacks the view.
+            data frames and modalities are matched by index, all others by position; beside arrays, data
+            frames must have one index. A row of NaN means that the sample lacks the view.
         view_columns: how to split the columns of one 2-D `X` into views: for each view a `(start, stop)`
             tuple, a slice, or a list of column positions or names; as a list, or as a dict by view name.
             Of a MuData or AnnData: the keys of the matrices, see `align_annotated`.
@@ -202,10 +180,7 @@ def as_views(X: Any, view_columns: ViewColumns | None = None) -> Views:
     if is_annotated(X):
         matrices, sample_ids, aligned, columns = align_annotated(X, view_columns)
         return _assemble(matrices, sample_ids, aligned, columns)
-    # A scipy matrix in dictionary format is a mapping too.
-    has_views = isinstance(X, Views | Mapping) and not is_sparse(X)
-    if isinstance(X, list | tuple):  # a list of rows is one 2-D table
-        has_views = not X or any(x is None or _ndim(x) >= 2 for x in X)
+    has_views = holds_views(X)
     if has_views and view_columns is not None:
         raise ValueError("view_columns splits one 2-D array, but X has views already: leave it out.")
     if isinstance(X, Views):
@@ -218,8 +193,16 @@ def as_views(X: Any, view_columns: ViewColumns | None = None) -> Views:
         return _assemble(*align_frames(parts), columns)
     matrices = {name: as_matrix(part, name) for name, part in parts.items()}
     n = next(iter(matrices.values())).shape[0]
-    sample_ids = X.index.to_numpy() if is_frame(X) else np.arange(n)
-    return _assemble(matrices, sample_ids, np.ones((n, len(matrices)), dtype=np.bool_), columns)
+    ids = common_ids({"X": X} if is_frame(X) else parts)
+    ids = np.arange(n) if ids is None else ids
+    return _assemble(matrices, ids, np.ones((n, len(matrices)), dtype=np.bool_), columns)
+
+
+def holds_views(X: Any) -> bool:
+    """Return whether X is a container of views, and not one table."""
+    if isinstance(X, list | tuple):  # a list of rows is one 2-D table
+        return not X or any(x is None or _ndim(x) >= 2 for x in X)
+    return isinstance(X, Views | Mapping) and not is_sparse(X)  # a sparse matrix may be a mapping, too
 
 
 def _ndim(x: Any) -> int:

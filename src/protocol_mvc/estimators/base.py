@@ -1,5 +1,6 @@
 """The scikit-learn interface that all methods share."""
 
+import inspect
 import os
 from collections.abc import Mapping, Sequence
 from copy import copy
@@ -15,15 +16,19 @@ from sklearn.base import (
     TransformerMixin,
 )
 from sklearn.utils import Tags, TransformerTags
+from sklearn.utils._set_output import _get_output_config
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from protocol_mvc.data.anndata import is_annotated
 from protocol_mvc.data.batches import BLOCK, Batch, Source
+from protocol_mvc.data.checks import is_frame
 from protocol_mvc.data.hashing import data_hash
+from protocol_mvc.data.matching import column_positions, match_views, read_like_fit, warn_without_names
 from protocol_mvc.data.scaling import fit_scalers
 from protocol_mvc.data.views import Views, as_views
 from protocol_mvc.estimators.cluster_count import count_in_views, parse_auto
 from protocol_mvc.estimators.outliers import OutlierMixin
+from protocol_mvc.estimators.splitting import refuse_split_views
 from protocol_mvc.estimators.steering import SteeringMixin, hard_labels
 from protocol_mvc.io import model
 from protocol_mvc.methods.base import (
@@ -56,7 +61,7 @@ from protocol_mvc.utils.device import environment, resolve_device
 from protocol_mvc.utils.distributed import broadcast, require_equal
 from protocol_mvc.utils.progress import Advance, progress_bar
 from protocol_mvc.utils.random import Seed, resolve_seed
-from protocol_mvc.utils.text import short_repr
+from protocol_mvc.utils.text import short_repr, suggest_name
 
 MAX_EMBEDDED = 50_000  # largest training set whose embedding is stored
 Floats = npt.NDArray[np.float32]
@@ -106,10 +111,16 @@ class MultiViewClusterer(
         device: str | torch.device = "auto",
         random_state: Seed = None,
         verbose: int = 0,
+        **config_fields: Any,
     ) -> None:
         self.n_clusters, self.config = n_clusters, config
         self.view_columns, self.scaling, self.batch_size = view_columns, scaling, batch_size
         self.device, self.random_state, self.verbose = device, random_state, verbose
+        for name in config_fields:
+            if not name.startswith("config__"):
+                advice = suggest_name(name, self.get_params())
+                raise TypeError(f"{type(self).__name__} has no parameter {name!r}{advice}")
+        self.set_params(**config_fields)
 
     def fit(
         self,
@@ -137,6 +148,7 @@ class MultiViewClusterer(
         """
         if like is not None:
             check_is_fitted(like)
+        refuse_split_views(X)
         views = as_views(X, self.view_columns)
         table = X if self._is_table(X) else views
         validate_data(copy(self), table, skip_check_array=True)  # refuse bad column names before training
@@ -179,40 +191,47 @@ class MultiViewClusterer(
             reject: outlier score above which a sample gets the label -1, for example 0.95; see
                 `outlier_score`. By default every sample gets a cluster.
         """
-        labels = hard_labels(self.predict_proba(X))
-        return labels if reject is None else self._reject(X, labels, reject)
+        source = self._source(X)
+        labels = hard_labels(self._infer(source, features=False)[0])
+        return labels if reject is None else self._reject(source, labels, reject)
 
     def predict_frame(self, X: Any) -> Any:
         """Return cluster, name, confidence and outlier score as a pandas data frame by sample id."""
         import pandas as pd  # an optional dependency
 
-        views = as_views(X, self.view_columns)
-        proba = self.predict_proba(X)
+        source = self._source(X)
+        proba = self._infer(source, features=False)[0]
         labels = hard_labels(proba)
         columns = {"label": labels, "name": np.array(self.cluster_names_)[labels]}
-        columns |= {"confidence": proba.max(axis=1), "outlier_score": self.outlier_score(X)}
-        return pd.DataFrame(columns, index=pd.Index(views.sample_ids, name="id"))
+        columns |= {"confidence": proba.max(axis=1), "outlier_score": self._score_outliers(source)}
+        ids = X.index if is_frame(X) else pd.Index(source.views.sample_ids, name="id")
+        return pd.DataFrame(columns, index=ids)
 
     def predict_proba(self, X: Any) -> Floats:
         """Return the probability of each cluster (n, K); the label is the argmax of a row."""
-        return self._infer(X, features=False)[0]
+        return self._infer(self._source(X), features=False)[0]
 
     def predict_and_transform(self, X: Any) -> tuple[Floats, Floats]:
         """Return the results of `predict_proba` (n, K) and `transform` (n, d) from one pass over X."""
-        return self._infer(X)
+        return self._infer(self._source(X))
 
     def transform(self, X: Any) -> Floats:
         """Return the embedding (n, d) of each sample; absent views are replaced by the mean of the others."""
-        return self._infer(X)[1]
+        source = self._source(X)
+        embedding: Floats = self._with_index(self._infer(source)[1], X, source.views.sample_ids)
+        return embedding
 
     def fit_transform(self, X: Any, y: Any = None, **params: Any) -> Floats:
         """Fit to X and return its embedding (n, d)."""
         self.fit(X, **params)
-        return self.transform(X) if self.embedding_ is None else self.embedding_
+        if self.embedding_ is None:
+            return self.transform(X)
+        embedding: Floats = self._with_index(self.embedding_, X, self.sample_ids_)
+        return embedding
 
     def score(self, X: Any, y: Any = None) -> float:
         """Return the simplified silhouette of the clusters in the embedding, in [-1, 1]; y is ignored."""
-        proba, embedding = self._infer(X)
+        proba, embedding = self._infer(self._source(X))
         return simplified_silhouette(embedding, hard_labels(proba))
 
     def save(self, folder: str | os.PathLike[str]) -> None:
@@ -342,9 +361,16 @@ class MultiViewClusterer(
         table = hasattr(X, "shape") or (self.view_columns is not None and not isinstance(X, Mapping))
         return table and not (isinstance(X, Views) or is_annotated(X)) and getattr(X, "ndim", 2) == 2
 
-    def _infer(self, X: Any, *, features: bool = True) -> tuple[Floats, Floats]:
+    def _with_index(self, embedding: Floats, X: Any, sample_ids: Any) -> Any:
+        """Return a data frame by sample id if `set_output` asks for one and X is no frame, else the array."""
+        if is_frame(X) or _get_output_config("transform", self)["dense"] != "pandas":
+            return embedding  # scikit-learn takes the index of a frame
+        import pandas as pd  # an optional dependency
+
+        return pd.DataFrame(embedding, index=pd.Index(sample_ids, name="id"))
+
+    def _infer(self, source: Source, *, features: bool = True) -> tuple[Floats, Floats]:
         """Return the probabilities (n, K), and the embedding (n, d) or, without features, (n, 0)."""
-        source = self._source(X)  # raises NotFittedError
         width = None if features else 0  # an embedding that nobody needs is not kept
 
         def infer(batch: Batch) -> list[torch.Tensor]:
@@ -356,14 +382,20 @@ class MultiViewClusterer(
 
     def _source(self, X: Any, batch_size: int = BLOCK) -> Source:
         """Return batches of new samples, scaled as the training data."""
-        check_is_fitted(self)
-        if self._is_table(X):  # columns must be those of fit
+        check_is_fitted(self)  # raises NotFittedError
+        is_table = self._is_table(X)
+        if is_table and is_frame(X):
+            wanted = [*getattr(self, "feature_names_in_", ())]
+            positions = column_positions("X", [*map(str, X.columns)], wanted)
+            X = X if positions is None else X.iloc[:, positions]
+        if is_table:  # columns must be those of fit
             validate_data(self, X, reset=False, skip_check_array=True)
-        views = as_views(X, self.view_columns)
-        views.check_columns(self._columns)
+        views = read_like_fit(X, self.view_names_in_, self.view_columns)
         if len(views) == 0:
             raise ValueError("X has 0 samples: pass at least one row")
-        views = views.select(self.view_names_in_, self._dims)
+        if not is_table:  # scikit-learn warns about a table
+            warn_without_names(views, self._columns, self.sample_ids_)
+        views = match_views(views, self.view_names_in_, self._dims, self._columns)
         require_complete_views(views, self._method, type(self).__name__)
         return Source(views, self.scalers_, batch_size=batch_size, device=self.module_.class_prior().device)
 
@@ -378,3 +410,13 @@ class MultiViewClusterer(
         self.embedding_: Any = inferred.embedding.numpy() if inferred.embedding.shape[1] else None
         self.history_: list[dict[str, Any]] = [epoch.row() for epoch in history]
         self.environment_ = environment(device)
+
+
+def _hide_config_fields() -> None:
+    """Leave the fields of the config out of the signature, which scikit-learn takes for the parameters."""
+    shown = inspect.signature(MultiViewClusterer.__init__)
+    parts = [part for part in shown.parameters.values() if part.kind is not inspect.Parameter.VAR_KEYWORD]
+    vars(MultiViewClusterer.__init__)["__signature__"] = shown.replace(parameters=parts)
+
+
+_hide_config_fields()

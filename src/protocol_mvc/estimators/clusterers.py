@@ -18,7 +18,7 @@ class PROTOCOL(MultiViewClusterer):
         n_clusters: number of clusters K, or ``"auto"``: as many as the data show, at most 40. Bounds may be
             given: ``"auto:5-30"``. See `suggest_n_clusters`.
         config: name of a preset (``"default"``, ``"paper"`` or ``"released"``) or a `ProtocolConfig`. Its
-            fields are also parameters: ``set_params(config__structure__n_rounds=1)``.
+            fields are also parameters: ``PROTOCOL(9, config__structure__n_rounds=1)``, and in `set_params`.
         view_columns: columns of each view if X is one 2-D array: ``[(0, 64), (64, 128)]``, lists of columns,
             or a dict of these by view name. For AnnData and MuData: the keys of the matrices.
         scaling: ``"auto"`` or one of `SCALINGS`, for all views, or one for each view by position or name.

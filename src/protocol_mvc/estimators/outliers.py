@@ -42,11 +42,11 @@ class OutlierMixin:
         """Return the opposite of `outlier_score` (n,): larger is more normal, as in scikit-learn."""
         return -self.outlier_score(X)
 
-    def _reject(self, X: Any, labels: NDArray[np.int64], limit: Any) -> NDArray[np.int64]:
+    def _reject(self, source: Source, labels: NDArray[np.int64], limit: Any) -> NDArray[np.int64]:
         """Return the labels with -1 where the outlier score exceeds the limit."""
         if isinstance(limit, bool) or not isinstance(limit, (int, float)) or not 0 <= limit <= 1:
             raise ValueError(f"reject must be an outlier score from 0 to 1, got {short_repr(limit)}")
-        return np.where(self.outlier_score(X) > limit, -1, labels)
+        return np.where(self._score_outliers(source) > limit, -1, labels)
 
     def _fit_outliers(self, source: Source) -> None:
         """Keep some training samples of every cluster, and score all."""

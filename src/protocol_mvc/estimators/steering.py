@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from protocol_mvc.data.batches import Source
+from protocol_mvc.data.matching import is_numbered
 from protocol_mvc.methods.base import Inferred
 from protocol_mvc.partition.changes import Changes, count_pairs, find_changes, number_like
 from protocol_mvc.partition.edits import Edit, Merge, Split, fit_split
@@ -154,7 +155,7 @@ class SteeringMixin:
     def _training_proba(self, X: Any) -> tuple[Floats, Source, Floats]:
         """Return probabilities, batches and embedding of the training data, which X must be."""
         source: Source = self._source(X)  # type: ignore[attr-defined]
-        proba, embedding = self.predict_and_transform(X)  # type: ignore[attr-defined]
+        proba, embedding = self._infer(source)  # type: ignore[attr-defined]
         if len(proba) != len(self.labels_) or not np.array_equal(hard_labels(proba), self.labels_):
             raise ValueError("X must be the data that the model was fitted to, rows in the same order")
         return proba, source, embedding
@@ -223,7 +224,7 @@ def shared_rows(ids: NDArray[Any], others: NDArray[Any], *, by_position: bool = 
     Row numbers are no ids, because they may belong to other samples, unless `by_position` says that they do
     not.
     """
-    if not by_position and any(np.array_equal(given, np.arange(len(given))) for given in (ids, others)):
+    if not by_position and (is_numbered(ids) or is_numbered(others)):
         return None, None
     position = {sample: row for row, sample in enumerate(others.tolist())}
     pairs = [(row, position[sample]) for row, sample in enumerate(ids.tolist()) if sample in position]

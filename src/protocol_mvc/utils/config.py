@@ -1,12 +1,11 @@
 """Base class of all configs, and how configs are found, changed and flattened."""
 
 from collections.abc import Iterator, Mapping
-from difflib import get_close_matches
 from typing import Annotated, Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from protocol_mvc.utils.text import short_repr
+from protocol_mvc.utils.text import short_repr, suggest_name
 
 NonNegativeInt = Annotated[int, Field(ge=0)]
 PositiveInt = Annotated[int, Field(ge=1)]
@@ -66,7 +65,8 @@ def update_config(config: C, changes: Mapping[str, Any]) -> C:
     for name, value in changes.items():
         group, separator, rest = name.partition("__")
         if group not in fields:
-            raise ValueError(f"{type(config).__name__} has no field {group!r}{_suggestion(group, fields)}")
+            advice = suggest_name(group, [known for known, _ in flatten_config(config)])
+            raise ValueError(f"{type(config).__name__} has no field {group!r}{advice}")
         if separator:
             nested.setdefault(group, {})[rest] = value
         else:
@@ -89,11 +89,5 @@ def make_config(kind: type[C], fields: Mapping[str, Any]) -> C:
         if not name:
             reason = f"invalid config: {first['msg']}"
         elif first["type"] == "extra_forbidden" and len(first["loc"]) == 1:
-            reason = f"{kind.__name__} has no field {name!r}{_suggestion(name, kind.model_fields)}"
+            reason = f"{kind.__name__} has no field {name!r}{suggest_name(name, kind.model_fields)}"
         raise ValueError(reason) from None
-
-
-def _suggestion(name: str, known: Mapping[str, Any]) -> str:
-    """Return the nearest known name as a question, or the list of all names."""
-    near = get_close_matches(name, known, n=1)
-    return f": did you mean {near[0]!r}?" if near else f": its fields are {', '.join(known)}"

@@ -1,6 +1,8 @@
 """Format untrusted values for messages."""
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
 
 
 def join_words(words: Sequence[str]) -> str:
@@ -21,3 +23,15 @@ def sanitize(text: str, max_length: int = 800) -> str:
     line = " ".join(text[: 2 * max_length].split())
     printable = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in line)
     return printable if len(printable) <= max_length else f"{printable[:max_length]}..."
+
+
+def suggest_name(name: str, known: Iterable[str]) -> str:
+    """Return the nearest known name as a question, or the list of all, to end a message on an unknown name.
+
+    The last component of a known name counts as well: "rounds" is near to "structure__n_rounds".
+    """
+    choices = list(known)
+    by_name = {re.split(r"\.|__", choice)[-1]: choice for choice in reversed(choices)}
+    by_name |= {choice: choice for choice in choices}
+    near = get_close_matches(name, by_name, n=1)
+    return f": did you mean {by_name[near[0]]!r}?" if near else f": choose from {', '.join(choices)}"
