@@ -18,14 +18,14 @@ from protocol_mvc.cli.info import (
     estimate_cluster_sizes,
     id_column_notes,
 )
-from protocol_mvc.data import as_views, fit_scalers
+from protocol_mvc.data import as_views
 
 X = np.array([[0.0, 5, 1], [2, 5, 0], [0, 5, 1], [np.nan] * 3, [0, 5, 1]])
 Y = np.array([[1], [2], [1], [1], [3]])
 
 
 def described(views):
-    return [describe_view(views, v, scaler) for v, scaler in enumerate(fit_scalers(views))]
+    return [describe_view(views, v) for v in range(views.n_views)]
 
 
 def test_info_prints_a_table_and_an_estimate(tmp_path):
@@ -72,14 +72,12 @@ def test_unreadable_data_and_too_many_clusters_are_refused(tmp_path):
 
 def test_a_view_is_described():
     views = as_views({"x": X, "y": Y})
-    found = describe_view(views, 0, fit_scalers(views)[0])
+    found = describe_view(views, 0)
     assert found | {"zero_share": round(found["zero_share"], 4)} == {
         "name": "x",
         "n_features": 3,
         "dtype": "float64",
         "sparse": False,
-        "scaling": "range",
-        "preparation": "View 'x': 3 features, scaled to [0, 1] by one factor.",
         "min": 0.0,
         "max": 5.0,
         "zero_share": 0.3333,

@@ -444,10 +444,13 @@ def test_divergence_is_an_error():
         tiny(scaling="none", config=TINY_PAPER).set_params(**rate).fit(VIEWS)
 
 
-@pytest.mark.parametrize("verbose", [0, 1])
-def test_nothing_is_printed_without_a_terminal(capsys, verbose: int):
-    tiny(verbose=verbose).fit(VIEWS)
+def test_without_a_terminal_a_verbose_fit_prints_its_stages(capsys):
+    tiny(verbose=0).fit(VIEWS)
     assert capsys.readouterr() == ("", "")
+    stages = dict.fromkeys(row["stage"] for row in tiny(verbose=1).fit(VIEWS).history_)
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert [stage for stage in stages if stage not in err] == []
 
 
 @pytest.mark.parametrize("config", [TINY, TINY_PAPER], ids=["default", "paper"])

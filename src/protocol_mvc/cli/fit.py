@@ -4,11 +4,11 @@ import os
 import shlex
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import typer
@@ -45,6 +45,15 @@ DEMO_REFERENCES = ("kmeans", "ward", "leiden")
 DEMO_SCORES = {"acc": "ACC", "nmi": "NMI", "pur": "PUR", "recall": "recall", "tail": "tail"}
 
 
+class Fitted(NamedTuple):
+    """A model whose run was written."""
+
+    model: MultiViewClusterer
+    views: Views
+    labels_true: Any
+    record: JsonDict
+
+
 def fit_run(
     console: Console,
     words: list[str],
@@ -59,6 +68,35 @@ def fit_run(
     force: bool,
 ) -> JsonDict:
     """Fit a model, write a run and return its record; `words` is the command line."""
+    if write_anndata is not None and is_main_process():
+        check_anndata_copy(source, write_anndata, force)
+    fitted = fit_and_write(console, words, source, settings, output, like=like, resume=resume, force=force)
+    record = fitted.record
+    if write_anndata is not None:  # after the run, which is kept if this fails
+        write_anndata_copy(source, write_anndata, fitted.model, fitted.views, copy_note(record), force)
+    _print_results(console, record, output)
+    document = {"run": output, **record}
+    if fail_on_warning and record["warnings"]:
+        raise UnreliableResultError(record["warnings"], document)
+    return document
+
+
+def fit_and_write(
+    console: Console,
+    words: list[str],
+    source: Source,
+    settings: Settings,
+    output: Path,
+    *,
+    like: Path | None = None,
+    look: Callable[[Views], None] = lambda views: None,
+    resume: bool = False,
+    force: bool = False,
+) -> Fitted:
+    """Fit a model and write a run; all processes but the first one end here.
+
+    `look` is called with the data before the fit; the other arguments are those of `fit_run`.
+    """
     model = make_model(settings, verbose=is_main_process() and not console.quiet)
     old = None if like is None else load_model(open_run(like).model)
     if not is_main_process():
@@ -66,12 +104,11 @@ def fit_run(
         raise typer.Exit
     resume = resume or is_restarted()
     check_folder(output, force, resume)
-    if write_anndata is not None:
-        check_anndata_copy(source, write_anndata, force)
     checkpoint = output / CHECKPOINT
     restart = set_aside(checkpoint) if force and not resume else nullcontext()
     with lock_run(output), restart, _advice_after_stop(words, checkpoint):
         views, labels_true, _ = read_data(source)
+        look(views)
         record: JsonDict = {
             "command": shlex.join(["protocol-mvc", *words]),
             "working_directory": os.getcwd(),
@@ -84,14 +121,16 @@ def fit_run(
         record |= _fit_model(console, model, views, labels_true, checkpoint, old)
         record["data"]["sha256"] = model.data_hash_
         write_run(output, model, record)
-    if write_anndata is not None:  # after the run, which is kept if this fails
-        note = {"command": record["command"], "started": record["started"], "sha256": model.data_hash_}
-        write_anndata_copy(source, write_anndata, model, views, note, force)
-    _print_results(console, record, output)
-    document = {"run": output, **record}
-    if fail_on_warning and record["warnings"]:
-        raise UnreliableResultError(record["warnings"], document)
-    return document
+    return Fitted(model, views, labels_true, record)
+
+
+def copy_note(record: JsonDict) -> JsonDict:
+    """Return what a copy of the data tells about the run."""
+    return {
+        "command": record["command"],
+        "started": record["started"],
+        "sha256": record["data"]["sha256"],
+    }
 
 
 @contextmanager
@@ -118,12 +157,12 @@ def _fit_model(
     old: MultiViewClusterer | None,
 ) -> JsonDict:
     """Fit the model and return its results."""
-    console.info(f"Fitting {views!r}")
     for note in id_column_notes(views):
         console.info(f"warning: {note}")
     started = time.perf_counter()
     with console.show_warnings(RESULT_WARNINGS) as caught, process_group(resolve_device(model.device)):
         model.fit(views, checkpoint_dir=checkpoint, like=old)
+    model.verbose = 0  # in refits
     seconds = time.perf_counter() - started
     facts = collect_facts(model, views, proba=model.label_distributions_)
     scores = None if labels_true is None else all_scores(labels_true, model.labels_)
@@ -145,19 +184,23 @@ def _fit_model(
 
 
 def _print_results(console: Console, record: JsonDict, run: Path) -> None:
-    rows = [
-        (c["cluster"], c["size"], f"{c['share']:.1%}", f"{c['confidence']:.3f}" if c["size"] else "-")
-        for c in record["clusters"]
-    ]
-    headers = ("cluster", "size", "share", "confidence")
     if record["n_clusters"]:
         console.print(record["n_clusters"]["message"])
-    console.print(table(f"{len(rows)} clusters", headers, rows), *record["findings"], *record["changes"])
+    console.print(results_table(record), *record["findings"], *record["changes"])
     for sentence in record["preparation"]:
         console.info(sentence)
     if record["scores"]:
         console.print(", ".join(f"{name} {value:.3f}" for name, value in record["scores"].items()))
     console.info(f"Run: {run}. Report: {shlex.join(['protocol-mvc', 'report', str(run)])}")
+
+
+def results_table(record: JsonDict, **further: Sequence[str]) -> Any:
+    """Return a table of the clusters of a run, with further columns by name."""
+    rows = [
+        (c["cluster"], c["size"], f"{c['share']:.1%}", f"{c['confidence']:.2f}" if c["size"] else "-", *cells)
+        for c, *cells in zip(record["clusters"], *further.values(), strict=True)
+    ]
+    return table(f"{len(rows)} clusters", ("cluster", "size", "share", "confidence", *further), rows)
 
 
 def write_anndata_copy(

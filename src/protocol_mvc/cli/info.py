@@ -36,7 +36,9 @@ def describe_data(console: Console, source: Source, settings: Settings) -> JsonD
     """Print and return a description of the data and an estimate of the cost of a fit."""
     views = read_data(source).views
     scalers, clusters, k = fit_scalers_of(settings, views), None, resolve_n_clusters(console, settings, views)
-    described = [describe_view(views, v, scaler) for v, scaler in enumerate(scalers)]
+    described = [describe_view(views, v) for v in range(views.n_views)]
+    for view, scaler in zip(described, scalers, strict=True):
+        view |= {"scaling": scaler.kind, "preparation": describe_scaling(scaler, view["name"])}
     if k is not None:
         sizes = estimate_cluster_sizes(views, k, settings.random_state)
         ratio = sizes[0] / min(filter(None, sizes))
@@ -68,7 +70,8 @@ def resolve_n_clusters(console: Console, settings: Settings, views: Views) -> in
     return count.n_clusters
 
 
-def _print_description(console: Console, described: list[JsonDict], samples: JsonDict) -> None:
+def view_table(described: list[JsonDict]) -> Any:
+    """Return a table of the results of `describe_view`."""
     rows = [
         (
             view["name"],
@@ -80,8 +83,12 @@ def _print_description(console: Console, described: list[JsonDict], samples: Jso
         )
         for view in described
     ]
+    return table("Views", HEADERS, rows)
+
+
+def _print_description(console: Console, described: list[JsonDict], samples: JsonDict) -> None:
     console.print(
-        table("Views", HEADERS, rows),
+        view_table(described),
         *(view["preparation"] for view in described),
         f"{samples['n_samples']} samples, {samples['n_complete_samples']} with all {samples['n_views']} "
         f"views; {samples['n_duplicate_samples']} duplicates.",
@@ -101,8 +108,8 @@ def fit_scalers_of(settings: Settings, views: Views) -> tuple[Scaler, ...]:
     return fit_scalers(views, scaling, getattr(settings.config, "n_components", None))
 
 
-def describe_view(views: Views, v: int, scaler: Scaler) -> JsonDict:
-    """Return size, value range, preparation and missing or duplicate rows of one view."""
+def describe_view(views: Views, v: int) -> JsonDict:
+    """Return size, value range and missing or duplicate rows of one view."""
     array, stats = views.arrays[v], column_statistics(views, v)
     keys = _row_hashes(views, v)[views.mask[:, v]]
     return {
@@ -110,8 +117,6 @@ def describe_view(views: Views, v: int, scaler: Scaler) -> JsonDict:
         "n_features": views.n_features[v],
         "dtype": str(array.dtype),
         "sparse": is_sparse(array),
-        "scaling": scaler.kind,
-        "preparation": describe_scaling(scaler, views.names[v]),
         "min": float(stats.low.min()),
         "max": float(stats.high.max()),
         "zero_share": stats.zero_fraction,

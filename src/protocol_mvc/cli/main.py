@@ -14,6 +14,7 @@ from protocol_mvc import __version__
 from protocol_mvc.cli.options import (
     LABEL_FILES,
     AnnDataCopy,
+    Colors,
     DataOptions,
     Device,
     ExportFormat,
@@ -24,7 +25,10 @@ from protocol_mvc.cli.options import (
     MovedData,
     NewRun,
     OutputOptions,
+    Refits,
+    Resume,
     RunFolder,
+    RunOutput,
     Seed,
     TableOutput,
     with_groups,
@@ -50,13 +54,54 @@ def command(
 
     Examples:
       $ protocol-mvc demo
-      $ protocol-mvc info views.npz -k 10
-      $ protocol-mvc fit views.npz -k 10 -o run
-      $ protocol-mvc report run -o report.html
+      $ protocol-mvc run views.npz -o run
+      $ protocol-mvc predict run new.npz -o labels.csv
 
     Exit codes: 0 success, 1 unexpected error, 2 wrong usage, 3 invalid or unreadable data, 4 warnings with
     --fail-on-warning, 5 invalid model, 130 interrupted by Ctrl-C, 143 terminated by SIGTERM.
     """
+
+
+@app.command()
+@with_groups
+def run(
+    context: typer.Context,
+    data: LabelledDataOptions,
+    output: RunOutput,
+    model: ModelOptions,
+    printing: OutputOptions,
+    n_refits: Refits = 2,
+    colors: Colors = None,
+    write_anndata: AnnDataCopy = None,
+    resume: Resume = False,
+    force: Force = False,
+) -> JsonDict:
+    """From DATA to a report: inspect the data, fit, measure the stability, find markers.
+
+    RUN then holds report.html, labels.csv, markers.csv, the model and a record. Without -k, as many clusters
+    as the data show. The preset quick is a shorter fit.
+
+    Examples:
+      $ protocol-mvc run views.npz -o run
+      $ protocol-mvc run image.csv text.csv --id-column sample -k 8 -o run --preset quick
+      $ protocol-mvc run cells.h5mu -o run --labels cell_type --color donor --write-anndata out.h5mu
+    """
+    console = printing.console()
+    console.info(f"Reading {', '.join(data.data)}")  # before torch is imported
+    from protocol_mvc.cli.pipeline import run_all
+
+    return run_all(
+        console,
+        context.find_root().obj,
+        data.source(),
+        model.settings(),
+        output,
+        n_refits=n_refits,
+        colors=colors or [],
+        write_anndata=write_anndata,
+        resume=resume,
+        force=force,
+    )
 
 
 @app.command()
@@ -114,7 +159,7 @@ def suggest_k(
 def fit(
     context: typer.Context,
     data: LabelledDataOptions,
-    output: Annotated[Path, Option("--output", "-o", metavar="RUN", help="Folder to write the run to.")],
+    output: RunOutput,
     model: ModelOptions,
     printing: OutputOptions,
     like: Annotated[
@@ -125,7 +170,7 @@ def fit(
     fail_on_warning: Annotated[
         bool, Option("--fail-on-warning", help="Exit with code 4 if the clusters have warnings.")
     ] = False,
-    resume: Annotated[bool, Option("--resume", help="Continue the interrupted fit in RUN, if any.")] = False,
+    resume: Resume = False,
     force: Force = False,
 ) -> JsonDict:
     """Cluster DATA and write a run: the model, the labels and a record of the fit.
@@ -223,21 +268,12 @@ def report(
         Path | None,
         Option("--output", "-o", metavar="FILE", help="HTML file to write. Default: RUN/report.html."),
     ] = None,
-    n_refits: Annotated[
-        int, Option(min=0, help="Refit the model this many times on subsamples to measure stability.")
-    ] = 0,
+    n_refits: Refits = 0,
     figures: Annotated[
         Path | None, Option(metavar="DIR", help="Also draw the figures, one file each, to this folder.")
     ] = None,
     figure_format: Annotated[FigureFormat, Option("--format", help="Format of the figures.")] = "pdf",
-    colors: Annotated[
-        list[str] | None,
-        Option(
-            "--color",
-            metavar="[FILE:]COLUMN",
-            help="Colour the map also by a column of obs, or of a table; may be repeated.",
-        ),
-    ] = None,
+    colors: Colors = None,
     device: Device = None,
     force: Force = False,
 ) -> JsonDict:

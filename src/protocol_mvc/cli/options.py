@@ -20,7 +20,7 @@ if TYPE_CHECKING:  # these import torch, which `--help` must not wait for
 Verb = Callable[..., JsonDict]
 
 METHODS = ("protocol", "mflvc", "gcfaggmvc", "sem", "csot", "dsimvc", "simvc", "comvc", "aecoddc", "ardmvc")
-PRESETS = ("default", "paper", "released")  # of PROTOCOL
+PRESETS = ("default", "quick", "paper", "released")  # of PROTOCOL
 LABEL_FILES = (".csv", ".tsv", ".txt", ".npy", ".parquet")
 
 ExportFormat = Literal["parquet", "h5ad", "projector"]
@@ -63,6 +63,7 @@ Changes = Annotated[
 ]
 Seed = Annotated[int | None, Option(help="Random seed. Default: 0.", min=0)]
 Device = Annotated[str | None, Option(help="auto, cpu, cuda, mps, ... Default: auto.")]
+RunOutput = Annotated[Path, Option("--output", "-o", metavar="RUN", help="Folder to write the run to.")]
 RunFolder = Annotated[Path, Argument(metavar="RUN", help="Folder written by fit.", show_default=False)]
 TableOutput = Annotated[
     str, Option("--output", "-o", metavar="FILE", help="Output file; - is standard output.")
@@ -75,6 +76,18 @@ MovedData = Annotated[
     list[str] | None,
     Option("--data", metavar="DATA", help="The data of the run, if they were moved; may be repeated."),
 ]
+Refits = Annotated[
+    int, Option("--n-refits", min=0, help="Refits on subsamples that measure the stability of the clusters.")
+]
+Colors = Annotated[
+    list[str] | None,
+    Option(
+        "--color",
+        metavar="[FILE:]COLUMN",
+        help="Colour the map also by a column of obs, or of a table; may be repeated.",
+    ),
+]
+Resume = Annotated[bool, Option("--resume", help="Continue the interrupted fit in RUN, if any.")]
 Json = Annotated[bool, Option("--json", help="Print one JSON document, also for an error.")]
 Quiet = Annotated[bool, Option("--quiet", "-q", help="Print nothing but errors.")]
 Force = Annotated[bool, Option("--force", help="Overwrite existing output.")]

@@ -5,7 +5,7 @@ import math
 import sys
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -58,6 +58,12 @@ class Console(NamedTuple):
         if not self.quiet:
             typer.echo(message, err=True)
 
+    def step(self, text: str) -> AbstractContextManager[Any]:
+        """Show on stderr that something goes on until the block ends."""
+        from protocol_mvc.utils.progress import progress
+
+        return progress(text, visible=not self.quiet)
+
     @contextmanager
     def show_warnings(self, always: Sequence[type[Warning]] = ()) -> Iterator[list[warnings.WarningMessage]]:
         """Collect the warnings of a block, those of `always` despite filters, and print them at its end."""
@@ -67,6 +73,18 @@ class Console(NamedTuple):
             yield caught
         for warning in caught:
             self.info(f"warning: {warning.message}")
+
+
+@contextmanager
+def plain_warnings(quiet: bool) -> Iterator[None]:
+    """Print the warnings of a block as sentences, without the line of code that they come from."""
+
+    def show(message: Warning | str, *others: Any, **options: Any) -> None:
+        Console(quiet=quiet).info(f"warning: {message}")
+
+    with warnings.catch_warnings():
+        warnings.showwarning = show
+        yield
 
 
 def table(title: str, headers: Sequence[str], rows: Iterable[Sequence[Any]]) -> Any:
@@ -93,7 +111,8 @@ class CommandGroup(TyperGroup):
         words = list(sys.argv[1:] if args is None else args)
         extra |= {"standalone_mode": False, "obj": words}
         try:
-            result = super().main(args, *others, **extra)
+            with plain_warnings(quiet=bool({"--quiet", "-q"} & set(words))):
+                result = super().main(args, *others, **extra)
             if isinstance(result, int):  # typer.Exit, for example after --help
                 sys.exit(result)
             code, document = 0, {"ok": True, **(result or {})}

@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import sys
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -21,8 +22,8 @@ from protocol_mvc.estimators.base import MultiViewClusterer
 from protocol_mvc.estimators.clusterers import load_model
 from protocol_mvc.evaluation.explanation import explain
 from protocol_mvc.evaluation.metrics import all_scores
-from protocol_mvc.evaluation.stability import stability
-from protocol_mvc.exceptions import ModelFileError
+from protocol_mvc.evaluation.stability import Stability, stability
+from protocol_mvc.exceptions import ModelFileError, UnreliableClusterWarning
 from protocol_mvc.io.labels import match_labels, read_labels
 from protocol_mvc.io.lock import is_lock_file, lock_folder
 from protocol_mvc.io.model import check_replaceable, model_errors
@@ -32,7 +33,7 @@ from protocol_mvc.report import write_report
 from protocol_mvc.report.page import SCORES, compare_labels
 from protocol_mvc.utils.files import atomic_write, atomic_write_folder
 
-MODEL, LABELS, RECORD, REPORT = "model", "labels.csv", "run.json", "report.html"
+MODEL, LABELS, RECORD, REPORT, MARKERS = "model", "labels.csv", "run.json", "report.html", "markers.csv"
 CHECKPOINT = "checkpoint"  # of an unfinished fit
 PENDING = (
     ".pending"  # folder in that of a model, with the other files of a run until they are in their places
@@ -47,6 +48,7 @@ class Run(NamedTuple):
     source: Source | None = None  # the data of the fit; None if only the model is there
     sha256: str = ""  # of the data
     command: str = ""  # of the fit
+    cluster_jaccard: tuple[float, ...] = ()  # the stability of the clusters, if it was measured
 
 
 def check_folder(folder: Path, force: bool, resume: bool = False) -> None:
@@ -66,7 +68,7 @@ def check_folder(folder: Path, force: bool, resume: bool = False) -> None:
         raise typer.BadParameter(
             f"{folder} holds an interrupted fit: add --resume to continue it, or --force to start again"
         )
-    others = sorted(found - {MODEL, LABELS, REPORT, CHECKPOINT})
+    others = sorted(found - {MODEL, LABELS, REPORT, MARKERS, CHECKPOINT})
     if others and RECORD not in found:
         raise typer.BadParameter(f"{folder} holds {others[0]!r} and is not a run: choose another folder")
     parent = next(path for path in (folder.absolute(), *folder.absolute().parents) if path.exists())
@@ -96,8 +98,7 @@ def write_run(folder: Path, model: MultiViewClusterer, record: JsonDict) -> None
         (new / PENDING).mkdir()
         results = (model.sample_ids_, model.labels_, model.label_distributions_)
         io.write_labels(new / PENDING / LABELS, *results, names=given_names(model))
-        text = json.dumps(as_json(record), indent=1, allow_nan=False, default=str)
-        (new / PENDING / RECORD).write_text(text + "\n")
+        write_record(new / PENDING, record)
     _finish_run(folder)
 
 
@@ -105,7 +106,8 @@ def _finish_run(folder: Path) -> None:
     """Move labels and record out of the folder of the model, and remove what belongs to the previous run."""
     pending = folder / MODEL / PENDING
     if pending.is_dir():
-        (folder / REPORT).unlink(missing_ok=True)
+        for name in (REPORT, MARKERS):
+            (folder / name).unlink(missing_ok=True)
         shutil.rmtree(folder / CHECKPOINT, ignore_errors=True)
         for path in pending.iterdir():
             path.replace(folder / path.name)
@@ -119,6 +121,13 @@ def record_file(folder: Path) -> Path:
         with suppress(OSError), lock_run(folder):  # unless it is read-only, or another process has the lock
             pass
     return pending / RECORD if (pending / RECORD).exists() else folder / RECORD
+
+
+def write_record(folder: Path, record: JsonDict) -> None:
+    """Write the record of a run; an older one is replaced."""
+    text = json.dumps(as_json(record), indent=1, allow_nan=False, default=str)
+    with atomic_write(folder / RECORD, overwrite=True) as path:
+        path.write_text(text + "\n")
 
 
 def given_names(model: MultiViewClusterer) -> tuple[str, ...] | None:
@@ -145,7 +154,8 @@ def open_run(folder: Path) -> Run:
     try:
         found = json.loads(record.read_bytes())
         source = Source.model_validate(found["data"])
-        return Run(folder / MODEL, source, str(found["data"]["sha256"]), str(found["command"]))
+        stable = tuple(map(float, (found.get("stability") or {}).get("cluster_jaccard", ())))
+        return Run(folder / MODEL, source, str(found["data"]["sha256"]), str(found["command"]), stable)
     except (OSError, ValueError, LookupError, TypeError, RecursionError) as error:
         reason = "invalid fields" if isinstance(error, ValidationError | LookupError) else error
         raise ModelFileError(f"{record}: {reason}: fit again, or give the folder {folder / MODEL}.") from None
@@ -295,13 +305,12 @@ def report_run(
         raise typer.BadParameter(f"{figures} is not an empty folder: choose another one or add --force")
     source, model, (views, labels_true, _) = load_with_data(run, data, device)
     columns = read_colors(source, colors or (), views.sample_ids)
-    refits = None
-    if n_refits:
-        console.info(f"Fitting the model {n_refits} times to subsamples of the data")
-        with console.show_warnings():
-            refits = stability(model, views, n_resamples=n_refits)
+    refits = measure_stability(console, model, views, n_refits)
+    if refits is None and run.cluster_jaccard:
+        refits = Stability(np.array(run.cluster_jaccard), np.full(len(views), np.nan), [])
     given = {"command": run.command or None, "source": ", ".join(source.paths)}
-    write_report(model, views, target, labels_true=labels_true, stability=refits, colors=columns, **given)
+    with console.step("Writing the report"):
+        write_report(model, views, target, labels_true=labels_true, stability=refits, colors=columns, **given)
     console.info(f"Report: {target}")
     document: JsonDict = {"output": target, "bytes": target.stat().st_size}
     if figures is not None:
@@ -312,6 +321,17 @@ def report_run(
         )
         console.info(f"Figures: {figures}")
     return document
+
+
+def measure_stability(
+    console: Console, model: MultiViewClusterer, views: Views, n_refits: int
+) -> Stability | None:
+    """Return the stability of the clusters, or None without refits; the report tells what is wrong."""
+    if not n_refits:
+        return None
+    with console.step(f"Refitting to subsamples, {n_refits} times"), warnings.catch_warnings():
+        warnings.simplefilter("ignore", UnreliableClusterWarning)
+        return stability(model, views, n_resamples=n_refits)
 
 
 def evaluate_labels(console: Console, labels_pred: Path, labels_true: Path) -> JsonDict:

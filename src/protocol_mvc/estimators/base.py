@@ -59,7 +59,7 @@ from protocol_mvc.utils.config import (
 )
 from protocol_mvc.utils.device import environment, resolve_device
 from protocol_mvc.utils.distributed import broadcast, require_equal
-from protocol_mvc.utils.progress import Advance, progress_bar
+from protocol_mvc.utils.progress import Advance, progress
 from protocol_mvc.utils.random import Seed, resolve_seed
 from protocol_mvc.utils.text import short_repr, suggest_name
 
@@ -74,10 +74,10 @@ class _ProgressBar(Callback):
         self.advance = advance
 
     def on_epoch_end(self, record: EpochRecord) -> None:
-        self.advance(record.stage)
+        self.advance(f"Fitting, {record.stage}")
 
     def on_epochs_skipped(self, stage: str, n_epochs: int) -> None:
-        self.advance(stage, n_epochs)
+        self.advance(f"Fitting, {stage}", n_epochs)
 
 
 class MultiViewClusterer(
@@ -156,9 +156,10 @@ class MultiViewClusterer(
         digest = require_equal("data", data_hash(views))
         identity = fit_identity(self, digest)
         checkpoint = None if checkpoint_dir is None else Checkpoint(checkpoint_dir, identity)
-        module, source, generator, count = self._set_up(views, checkpoint)
-        stages = module.stages()
-        with progress_bar(sum(stage.n_epochs for stage in stages), visible=self.verbose > 0) as advance:
+        with progress("Fitting", visible=self.verbose > 0) as advance:
+            module, source, generator, count = self._set_up(views, checkpoint)
+            stages = module.stages()
+            advance("Fitting", 0, total=sum(stage.n_epochs for stage in stages))
             observers = [_ProgressBar(advance), *([checkpoint] if checkpoint else []), *callbacks]
             history = train(module, stages, source, generator, observers)
         validate_data(self, table, reset=True, skip_check_array=True)

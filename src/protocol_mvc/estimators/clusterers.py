@@ -17,8 +17,9 @@ class PROTOCOL(MultiViewClusterer):
     Args:
         n_clusters: number of clusters K, or ``"auto"``: as many as the data show, at most 40. Bounds may be
             given: ``"auto:5-30"``. See `suggest_n_clusters`.
-        config: name of a preset (``"default"``, ``"paper"`` or ``"released"``) or a `ProtocolConfig`. Its
-            fields are also parameters: ``PROTOCOL(9, config__structure__n_rounds=1)``, and in `set_params`.
+        config: name of a preset (``"default"``, ``"quick"``, ``"paper"`` or ``"released"``) or a
+            `ProtocolConfig`. Its fields are also parameters: ``PROTOCOL(9, config__structure__n_rounds=1)``,
+            and in `set_params`.
         view_columns: columns of each view if X is one 2-D array: ``[(0, 64), (64, 128)]``, lists of columns,
             or a dict of these by view name. For AnnData and MuData: the keys of the matrices.
         scaling: ``"auto"`` or one of `SCALINGS`, for all views, or one for each view by position or name.
@@ -26,7 +27,7 @@ class PROTOCOL(MultiViewClusterer):
         batch_size: number of samples of a training step; ``"auto"`` is the default of the method.
         device: ``"auto"`` (cuda, then mps, then cpu) or a torch device.
         random_state: seed. The same seed gives the same bits on one machine with the same number of threads.
-        verbose: 1 shows a progress bar on the terminal.
+        verbose: 1 shows the progress on stderr.
 
     Attributes:
         labels_: cluster of each training sample (n,); cluster 0 is the largest after a plain fit.

@@ -71,6 +71,15 @@ class Explanation(NamedTuple):
         views = ", ".join(self.held_out)
         return f"{DOUBLE_USE} This does not hold for {views}, which the model has not seen; AUC: {shown}."
 
+    def first_markers(self, cluster: int, n: int) -> list[str]:
+        """Return the names of the first features that are larger in a cluster than in the others.
+
+        A feature that is known by its position alone is named with its view.
+        """
+        own = (self.markers.cluster == cluster) & (self.markers.direction == "up")
+        pairs = zip(self.markers.view[own][:n], self.markers.feature[own][:n], strict=True)
+        return [f"{view} {feature}" if feature.isdecimal() else str(feature) for view, feature in pairs]
+
     def to_frame(self) -> Any:
         """Return the markers as a pandas data frame, best first in each cluster."""
         import pandas as pd  # an optional dependency

@@ -84,18 +84,25 @@ def write_report(
         FileNotFoundError: If the folder of the file does not exist.
         FileExistsError: If the path is a folder.
     """
+    facts = collect_facts(
+        model,
+        X,
+        labels_true=labels_true,
+        sample_ids=sample_ids,
+        stability=stability,
+        source=source,
+        colors=colors,
+    )
+    return write_page(model, facts, path, command)
+
+
+def write_page(
+    model: MultiViewClusterer, facts: Facts, path: str | os.PathLike[str], command: str | None = None
+) -> Path:
+    """Compare the clusters with the groups that the data show, and write the report; see `write_report`."""
     target = Path(path)
     with atomic_write(target, overwrite=True) as part:
-        facts = collect_facts(
-            model,
-            X,
-            labels_true=labels_true,
-            sample_ids=sample_ids,
-            stability=stability,
-            source=source,
-            colors=colors,
-        )
-        facts.review = review_clusters(facts.views, facts.labels, model.seed_)
+        facts.review = facts.review or review_clusters(facts.views, facts.labels, model.seed_)
         # UTF-8 cannot encode lone surrogates; browsers understand them as character references.
         part.write_bytes(render(model, facts, command).encode("utf-8", "xmlcharrefreplace"))
     return target

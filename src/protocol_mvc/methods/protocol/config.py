@@ -168,6 +168,16 @@ class ProtocolConfig(Config):
 
 
 DEFAULT = ProtocolConfig()
+#: one round of the alignment, and the starting partition from fewer candidates
+QUICK = update_config(
+    DEFAULT,
+    {
+        "structure__n_rounds": 1,
+        "pseudo_labels__partition__over_clustering": (2.0,),
+        "pseudo_labels__partition__groups_per_cluster_learned": (4.0,),
+        "pseudo_labels__partition__groups_per_cluster_data": (),
+    },
+)
 #: Algorithm 1 as the text has it; where it is silent, what makes stage 3 improve on stage 2
 PAPER = ProtocolConfig(
     n_components=None,
@@ -207,4 +217,4 @@ RELEASED = update_config(
         "losses__structure_weight": 1.0,
     },
 )
-PRESETS = {"default": DEFAULT, "paper": PAPER, "released": RELEASED}
+PRESETS = {"default": DEFAULT, "quick": QUICK, "paper": PAPER, "released": RELEASED}
