@@ -81,7 +81,7 @@ def test_the_first_word_comes_before_torch_is_imported(tmp_path):
         "import sys\nfrom protocol_mvc.cli.output import Console\n"
         "info = Console.info\n"
         "def told(self, message):\n    info(self, message)\n    sys.exit('torch' in sys.modules)\n"
-        "Console.info = told\nfrom protocol_mvc.cli.main import main\nmain()\n"
+        "Console.info = told\nfrom protocol_mvc.cli.main import app\napp()\n"
     )
     given = [sys.executable, "-c", code, "run", str(tmp_path / "v.npz"), "-o", str(tmp_path / "run")]
     found = subprocess.run(given, capture_output=True, text=True, env=os.environ)
