@@ -8,6 +8,7 @@ import typer
 
 from benchmarks import (
     clusters,
+    fashion,
     n_clusters,
     plots,
     quality,
@@ -20,7 +21,7 @@ from benchmarks import (
     throughput,
     transport,
 )
-from benchmarks.datasets import DATASETS, available_datasets
+from benchmarks.datasets import DATASETS, available_datasets, own_name
 from benchmarks.methods import ABLATION, INCOMPLETE, METHODS, NETWORKS, PAPER_ABLATION, Changes
 from benchmarks.options import (
     FIGURES,
@@ -59,7 +60,14 @@ app = typer.Typer(help="Measured runs, recorded as JSON lines, and tables of the
 def run(
     methods: Methods = "leiden,protocol",
     datasets: Datasets = "digits",
-    ratios: Ratios = "0.1",
+    data: Annotated[
+        list[Path] | None,
+        typer.Option(help="Your own file, or one file per view (repeat it); see docs/files.md."),
+    ] = None,
+    truth: Annotated[str, typer.Option(help="Column or array of --data with the true labels.")] = "",
+    ratios: Annotated[
+        str | None, typer.Option(help='Imbalance ratios; "none" takes the data as they are, like --data.')
+    ] = None,
     seeds: Seeds = "0,1,2",
     changes: Set = None,
     attack: Annotated[
@@ -72,6 +80,8 @@ def run(
     data_home: DataHome = None,
 ) -> None:
     """Run methods on data sets; an interrupted benchmark continues where it stopped."""
+    datasets = own_name(data, truth) if data else datasets
+    ratios = ratios or ("none" if data else "0.1")
     wanted = chosen_units(methods, datasets, ratios, seeds, METHODS if missing_rate is None else INCOMPLETE)
     given = chosen_changes(changes, wanted)
     if attack is not None:
@@ -316,6 +326,7 @@ def report(
         output.write_text(render.render(list(sections.values()), format), encoding="utf-8")
 
 
+app.command()(fashion.rebuild_fashion)
 app.command()(startup.startup)
 app.command()(clusters.markers)
 app.command()(clusters.textbook)

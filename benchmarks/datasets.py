@@ -2,7 +2,7 @@
 
 import hashlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,6 +16,7 @@ from protocol_mvc.exceptions import DataFileError
 from protocol_mvc.io.read import read_views
 
 DATA_HOME = "PROTOCOL_DATA"  # environment variable
+OWN = ":"  # in the name of a data set that is not in the list: FILE+FILE:COLUMN
 DataHome = str | os.PathLike[str] | None
 
 
@@ -211,7 +212,7 @@ def load_dataset(
     """Load a data set in random order.
 
     Args:
-        name: one of `list_datasets()`.
+        name: one of `list_datasets()`, or the name of one's own files by `own_name`.
         imbalance_ratio: draw a subset with this ratio of smallest to largest class; None uses all samples.
         random_state: seed of the subset and of the order.
         data_home: folder of the files; see `dataset_path`.
@@ -224,11 +225,29 @@ def load_dataset(
         FileNotFoundError: If the file does not exist.
         ModuleNotFoundError: If the file is a `.mat` file of v7.3 and h5py is not installed.
     """
-    if not _entry(name).has_file:
+    if OWN in name:
+        views, y = _read_own(name)
+    elif not _entry(name).has_file:
         return load_digits_views(imbalance_ratio=imbalance_ratio, random_state=random_state)
-    views, y = _read(dataset_path(name, data_home), _entry(name))
+    else:
+        views, y = _read(dataset_path(name, data_home), _entry(name))
     rows = imbalanced_subset(y, imbalance_ratio, random_state)
     return views[rows], y[rows]
+
+
+def own_name(files: Iterable[Path], truth: str) -> str:
+    """Return the name of a data set of one's own: its files, and the column with the true labels."""
+    return "+".join(map(str, files)) + OWN + truth
+
+
+def _read_own(name: str) -> tuple[Views, NDArray[np.int64]]:
+    """Read the files that `own_name` named; samples without a true label are left out."""
+    files, _, truth = name.rpartition(OWN)
+    found = read_views(files.split("+"), labels=truth or None)
+    if found.y is None:
+        raise DataFileError(f"File {files} has no column of true labels: name one with --truth COLUMN.")
+    rows = np.flatnonzero(found.y == found.y)  # NaN differs from itself
+    return found.views[rows], np.unique(found.y[rows], return_inverse=True)[1].astype(np.int64)
 
 
 def dataset_path(name: str, data_home: DataHome = None) -> Path:

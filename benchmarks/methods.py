@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from benchmarks.records import as_stored
-from benchmarks.references import Reference
+from benchmarks.references import Imported, Reference
 from protocol_mvc.data import Views
 from protocol_mvc.estimators.base import MultiViewClusterer
 from protocol_mvc.estimators.clusterers import ESTIMATORS, PROTOCOL
@@ -62,8 +62,15 @@ COMPARED = [*FIVE, *ESTIMATORS, "ardmvc-am"]  # the meaning of "all"
 INCOMPLETE = [*REFERENCES, *(name for name, (kind, *_) in NETWORKS.items() if kind._method.incomplete)]
 
 
+def is_imported(method: str) -> bool:
+    """Return whether a method is a class of one's own, named by its place ``package.module:Class``."""
+    return ":" in method
+
+
 def make_estimator(method: str, n_clusters: int, seed: int, config: Config) -> Any:
     """Return the estimator of a method, not fitted."""
+    if is_imported(method):
+        return Imported(method, n_clusters, seed)
     if method in REFERENCES:
         return Reference(method, n_clusters, seed)
     estimator = NETWORKS[method].estimator

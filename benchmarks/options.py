@@ -2,6 +2,7 @@
 
 import glob
 import os
+import pkgutil
 from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 from typing import Annotated, Any
@@ -9,8 +10,8 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from benchmarks.datasets import list_datasets
-from benchmarks.methods import COMPARED, METHODS, NETWORKS, Changes, config_of
+from benchmarks.datasets import OWN, list_datasets
+from benchmarks.methods import COMPARED, METHODS, NETWORKS, Changes, config_of, is_imported
 from benchmarks.records import Record, read_all
 from benchmarks.runs import Unit, units
 from protocol_mvc.cli.inputs import parse_change
@@ -30,7 +31,13 @@ def _set_data_home(folder: Path | None) -> Path | None:
 
 PROTOCOL_METHODS = [name for name in NETWORKS if name.split("-")[0] == "protocol"]
 Method = Annotated[str, typer.Option(help=f"One of {', '.join(PROTOCOL_METHODS)}.")]
-Methods = Annotated[str, typer.Option(help=f"Among {', '.join(METHODS)}, separated by commas; or all.")]
+Methods = Annotated[
+    str,
+    typer.Option(
+        help=f"Among {', '.join(METHODS)}, separated by commas; or all. A class of your own, which has "
+        "n_clusters, random_state and fit_predict, is named by its place, package.module:Class."
+    ),
+]
 Dataset = Annotated[str, typer.Option(help=f"One of {', '.join(list_datasets())}.")]
 Datasets = Annotated[str, typer.Option(help=f"Among {', '.join(list_datasets())}; separated by commas.")]
 Ratio = Annotated[str, typer.Option(help='Imbalance ratio; "none" takes the data as they are.')]
@@ -66,10 +73,10 @@ def chosen_units(
         among: The methods that can be chosen.
     """
     chosen = [m for m in COMPARED if m in among] if methods == "all" else split(methods, str, "method")
-    check_known(chosen, METHODS, "method")
-    check_known(chosen, among, "method for samples with missing views")
+    check_methods(chosen, METHODS, "method")
+    check_methods(chosen, among, "method for samples with missing views")
     names = split(datasets, str, "data set")
-    check_known(names, list_datasets(), "data set")
+    check_known([name for name in names if OWN not in name], list_datasets(), "data set")
     values = split(ratios, lambda text: None if text == "none" else float(text), "ratio")
     return list(units(chosen, names, values, split(seeds, int, "seed")))
 
@@ -123,6 +130,16 @@ def split(texts: str, read: Callable[[str], Any], kind: str) -> list[Any]:
         return [read(text.strip()) for text in texts.split(",")]
     except ValueError as error:
         raise typer.BadParameter(f"{kind}s are numbers separated by commas: {error}") from None
+
+
+def check_methods(names: Iterable[str], known: Collection[str], kind: str) -> None:
+    """Raise `BadParameter` for a method that is neither known nor a class that can be imported."""
+    for name in filter(is_imported, names):
+        try:
+            pkgutil.resolve_name(name)
+        except (ImportError, AttributeError, ValueError) as error:
+            raise typer.BadParameter(f"{kind} {name!r} cannot be imported: {error}") from None
+    check_known([name for name in names if not is_imported(name)], known, kind)
 
 
 def check_known(names: Iterable[str], known: Collection[str], kind: str) -> None:

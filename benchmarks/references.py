@@ -1,6 +1,10 @@
-"""The references of `protocol_mvc.compare` as estimators with `fit`, `labels_` and `predict`."""
+"""Methods that are not the library's, as estimators with `fit`, `labels_` and `predict`.
 
-from typing import Self
+They are the references of `protocol_mvc.compare`, and classes of one's own.
+"""
+
+import pkgutil
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -40,3 +44,25 @@ class Reference:
         nearest = NearestNeighbors(n_neighbors=1).fit(x[:n]).kneighbors(x[n:], return_distance=False)[:, 0]
         found: Labels = self.labels_[nearest]
         return found
+
+
+class Imported:
+    """A class of one's own: ``Class(n_clusters=..., random_state=...)`` with scikit-learn's `fit_predict`.
+
+    Args:
+        place: Its place, such as ``package.module:Class``.
+        n_clusters: Number of clusters.
+        seed: Random seed.
+    """
+
+    def __init__(self, place: str, n_clusters: int, seed: int) -> None:
+        self.estimator: Any = pkgutil.resolve_name(place)(n_clusters=n_clusters, random_state=seed)
+
+    def fit(self, views: Views) -> Self:
+        """Cluster the samples; the method gets the list of views, arrays of shape (n, d_v)."""
+        self.labels_: Labels = np.asarray(self.estimator.fit_predict(list(views.arrays)))
+        return self
+
+    def predict(self, views: Views) -> Labels:
+        """Return the clusters of new samples, if the method has a `predict`."""
+        return np.asarray(self.estimator.predict(list(views.arrays)))

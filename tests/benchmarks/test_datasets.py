@@ -12,6 +12,7 @@ from benchmarks.datasets import (
     dataset_path,
     list_datasets,
     load_dataset,
+    own_name,
 )
 from scipy.sparse import csr_array
 from tests.io.mat_writers import WRITERS, write_v5
@@ -258,3 +259,22 @@ def test_the_data_sets_of_the_paper_have_its_sizes():
         assert (
             bool(entry.n_features) == bool(entry.n_samples) == bool(entry.n_classes) == bool(entry.mat_names)
         )
+
+
+@pytest.mark.parametrize(("ratio", "sizes"), [(None, [8, 4]), (0.5, [6, 3])])
+def test_ones_own_tables_are_a_data_set(tmp_path, ratio, sizes):
+    kind = np.repeat(["b", "a"], [4, 8])
+    lines = [f"{i},{i / 2},{name}" for i, name in enumerate(kind)]
+    (tmp_path / "x.csv").write_text("\n".join(["id,f,kind", *lines]))
+    (tmp_path / "y.csv").write_text("\n".join(["id,g", *(f"{i},{-i}" for i in range(12))]))
+    name = own_name([tmp_path / "x.csv", tmp_path / "y.csv"], "kind")
+    views, labels = load_dataset(name, imbalance_ratio=ratio)
+    assert views.n_features == (1, 1)
+    assert np.bincount(labels).tolist() == sizes
+    np.testing.assert_array_equal(labels, views.arrays[0][:, 0] < 2)
+
+
+def test_a_data_set_needs_true_labels(tmp_path):
+    np.savez(tmp_path / "bare.npz", view_0=X)
+    with pytest.raises(ValueError, match="--truth"):
+        load_dataset(own_name([tmp_path / "bare.npz"], ""))

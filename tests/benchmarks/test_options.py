@@ -119,3 +119,10 @@ def test_the_data_home_is_where_data_sets_are_searched(monkeypatch, tmp_path):
     assert os.environ["PROTOCOL_DATA"] == "elsewhere"
     options._set_data_home(tmp_path)
     assert os.environ["PROTOCOL_DATA"] == str(tmp_path)
+
+
+def test_a_class_of_ones_own_is_a_method():
+    (unit,) = options.chosen_units("sklearn.cluster:KMeans", "digits", "0.1", "0")
+    assert unit.method == "sklearn.cluster:KMeans"
+    with pytest.raises(typer.BadParameter, match="no attribute 'Kmeans'"):
+        options.chosen_units("sklearn.cluster:Kmeans", "digits", "0.1", "0")

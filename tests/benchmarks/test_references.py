@@ -1,8 +1,8 @@
-"""References predict by the nearest training sample."""
+"""References predict by the nearest training sample; own classes are called as scikit-learn's."""
 
 import numpy as np
 import pytest
-from benchmarks.references import Reference
+from benchmarks.references import Imported, Reference
 from tests.examples import blobs
 
 from protocol_mvc import as_views, compare
@@ -24,3 +24,18 @@ def test_samples_may_lack_views():
     gaps = mask_views(VIEWS, 0.3)
     model = Reference("ward", 3, 0).fit(gaps)
     assert model.predict(gaps).shape == (90,)
+
+
+class Halves:
+    """A method of one's own: samples above the mean of the first column, and the others."""
+
+    def __init__(self, n_clusters: int, random_state: int) -> None:
+        self.n_clusters = n_clusters
+
+    def fit_predict(self, X: list[np.ndarray]) -> np.ndarray:
+        return (X[0][:, 0] > X[0][:, 0].mean()).astype(int)
+
+
+def test_a_class_of_ones_own_gets_the_arrays():
+    model = Imported(f"{__name__}:Halves", 2, 0).fit(VIEWS)
+    np.testing.assert_array_equal(model.labels_, ARRAYS[0][:, 0] > ARRAYS[0][:, 0].mean())
