@@ -9,7 +9,7 @@ import hashlib
 import math
 import struct
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import typer
@@ -66,7 +66,7 @@ def digests(images: Bytes, n_bytes: int) -> list[bytes]:
     return [hashlib.sha256(image.tobytes()).digest()[:n_bytes] for image in images]
 
 
-def pair_images(images: Bytes, labels: Bytes, chosen: Bytes) -> dict[str, NDArray[np.generic]]:
+def pair_images(images: Bytes, labels: Bytes, chosen: Bytes) -> dict[str, Any]:
     """Return the arrays of the data set.
 
     Args:

@@ -32,7 +32,7 @@ class Halves:
     def __init__(self, n_clusters: int, random_state: int) -> None:
         self.n_clusters = n_clusters
 
-    def fit_predict(self, X: list[np.ndarray]) -> np.ndarray:
+    def fit_predict(self, X):
         return (X[0][:, 0] > X[0][:, 0].mean()).astype(int)
 
 
