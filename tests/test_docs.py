@@ -66,6 +66,14 @@ def write_cells() -> Names:
     return {"mudata": both, "anndata": rna}
 
 
+def write_german_tables() -> Names:
+    for name, view, key in zip(("web", "shop"), blobs()[0], ("customer", "id"), strict=True):
+        table = pd.DataFrame(view).add_prefix(name).assign(comment="")
+        for path in (f"{name}.csv", f"new_{name}.csv"):
+            table.to_csv(path, sep=";", decimal=",", index_label=key)
+    return {}
+
+
 def views_in_memory() -> Names:
     views, _ = blobs()
     return {"views": views, "new_views": [view[:5] for view in views]}
@@ -74,7 +82,7 @@ def views_in_memory() -> Names:
 # Files and names that a page takes as given; the other pages begin with nothing.
 GIVEN: dict[str, Callable[[], Names]] = {
     "README.md": write_tables,
-    "files.md": write_cells,
+    "files.md": lambda: write_cells() | write_german_tables(),
     "models.md": views_in_memory,
 }
 

@@ -3,7 +3,6 @@
 import os
 
 import numpy as np
-import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,7 +15,6 @@ from protocol_mvc.cli.info import (
     describe_samples,
     describe_view,
     estimate_cluster_sizes,
-    id_column_notes,
 )
 from protocol_mvc.data import as_views
 
@@ -112,16 +110,6 @@ def test_notes_name_the_view_and_the_number(monkeypatch):
     memory = data_notes(found, samples | {"fit_bytes": 2000})[-1]
     assert "2.0 kB" in memory
     assert "1.0 kB" in memory
-
-
-def test_a_shared_column_of_unique_integers_may_be_an_id():
-    a = pd.DataFrame({"customer": [7, 3, 5], "size": [1.5, 2, 3], "rank": [1, 2, 3]})
-    b = pd.DataFrame({"customer": [3, 5, 7], "size": [1, 1, 2]})
-    (note,) = id_column_notes(as_views({"a": a, "b": b}))
-    assert "--id-column customer" in note
-    assert id_column_notes(as_views({"a": a})) == []
-    assert id_column_notes(as_views({"a": a, "b": b.drop(columns="customer")})) == []
-    assert id_column_notes(as_views([X, Y])) == []
 
 
 def test_clusters_of_unequal_size_are_found_without_training():

@@ -14,7 +14,8 @@ from tests.io.samples import A as VIEW
 
 from protocol_mvc.exceptions import DataError
 from protocol_mvc.io import limits, read_views
-from protocol_mvc.io.arrays import LABEL_NAMES, LazyArray, assemble, map_npy_files, open_npz, to_builtin_dtype
+from protocol_mvc.io.arrays import LazyArray, assemble, map_npy_files, open_npz, to_builtin_dtype
+from protocol_mvc.io.column_roles import LABEL_NAMES
 
 A = np.arange(12.0).reshape(6, 2)
 B = np.arange(18).reshape(6, 3)
@@ -30,7 +31,7 @@ def stored(**arrays):
 
 def test_matrices_are_views_and_other_things_are_not():
     words, size = np.array(["x"] * 6), np.float64(3)
-    views, truth = assemble(stored(b=B, a=A, words=words, size=size, weights=Y), None, None)
+    views, truth, *_ = assemble(stored(b=B, a=A, words=words, size=size, weights=Y), None, None)
     assert views.names == ("b", "a")
     assert views.sample_ids.tolist() == list(range(6))
     assert truth is None

@@ -21,7 +21,7 @@ def test_every_kind_holds_the_same(tmp_path, write):
     path = write(tmp_path)
     loaded = load(path)
     assert_same(loaded)
-    assert loaded.path == (path if not isinstance(path, list) else tmp_path)
+    assert loaded.info.path == (path if not isinstance(path, list) else tmp_path)
 
 
 @pytest.mark.parametrize("write", WRITERS.values(), ids=WRITERS)
@@ -131,7 +131,7 @@ def test_several_files_are_one_view_each(tmp_path):
         np.save(tmp_path / f"{name}.npy", array)
     loaded = read_views([tmp_path / "b.npy", str(tmp_path / "a.npy")])
     assert loaded.views.names == ("b", "a")
-    assert loaded.path == tmp_path
+    assert loaded.info.path == tmp_path
     np.savez(tmp_path / "c.npz", c=A)
     with pytest.raises(ValueError, match=r"\.npy, \.npz"):
         read_views([tmp_path / "a.npy", tmp_path / "c.npz"])

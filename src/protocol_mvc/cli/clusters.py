@@ -53,7 +53,7 @@ def explain_run(
         check_output(Path(output), force, (".csv", ".tsv", ".parquet"))
     if write_anndata is not None:
         check_anndata_copy(source, write_anndata, force)
-    model, views = load_for(folder, source, device)
+    model, views = load_for(folder, source, device, console.info)
     found = explain(model, views, n_markers=n_markers)
     columns = found.markers._asdict()
     if write_anndata is not None:

@@ -14,7 +14,6 @@ import numpy as np
 import typer
 
 from protocol_mvc import io
-from protocol_mvc.cli.info import id_column_notes
 from protocol_mvc.cli.inputs import Settings, Source, make_model, read_data
 from protocol_mvc.cli.output import Console, JsonDict, table
 from protocol_mvc.cli.runs import CHECKPOINT, check_folder, check_output, lock_run, open_run, write_run
@@ -107,13 +106,14 @@ def fit_and_write(
     checkpoint = output / CHECKPOINT
     restart = set_aside(checkpoint) if force and not resume else nullcontext()
     with lock_run(output), restart, _advice_after_stop(words, checkpoint):
-        views, labels_true, _ = read_data(source)
+        views, labels_true, read = read_data(source, console.info)
         look(views)
         record: JsonDict = {
             "command": shlex.join(["protocol-mvc", *words]),
             "working_directory": os.getcwd(),
             "started": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
-            "data": source.model_dump(),
+            "data": source.model_copy(update={"preparation": dict(read.preparation)}).model_dump(),
+            "notes": read.notes,
             "n_samples": len(views),
             "n_features": dict(zip(views.names, views.n_features, strict=True)),
             "settings": settings.record(),
@@ -157,8 +157,6 @@ def _fit_model(
     old: MultiViewClusterer | None,
 ) -> JsonDict:
     """Fit the model and return its results."""
-    for note in id_column_notes(views):
-        console.info(f"warning: {note}")
     started = time.perf_counter()
     with console.show_warnings(RESULT_WARNINGS) as caught, process_group(resolve_device(model.device)):
         model.fit(views, checkpoint_dir=checkpoint, like=old)

@@ -34,7 +34,7 @@ WIDTH_FIELDS = ("projection_dim", "feature_dim", "latent_dim")
 
 def describe_data(console: Console, source: Source, settings: Settings) -> JsonDict:
     """Print and return a description of the data and an estimate of the cost of a fit."""
-    views = read_data(source).views
+    views, _, read = read_data(source)
     scalers, clusters, k = fit_scalers_of(settings, views), None, resolve_n_clusters(console, settings, views)
     described = [describe_view(views, v) for v in range(views.n_views)]
     for view, scaler in zip(described, scalers, strict=True):
@@ -49,7 +49,7 @@ def describe_data(console: Console, source: Source, settings: Settings) -> JsonD
     if k >= 2:
         cost = estimate_cost(views, make_model(settings.model_copy(update={"n_clusters": k})))
         samples |= {"fit_bytes": cost.n_bytes, "fit_seconds": cost.seconds}
-    notes = id_column_notes(views) + data_notes(described, samples)
+    notes = [*read.notes, *data_notes(described, samples)]
     _print_description(console, described, samples)
     if clusters:
         console.print(
@@ -157,25 +157,6 @@ def stored_bytes(array: Any) -> int:
     """Return the memory of a dense or sparse matrix."""
     parts = (array.data, array.indices, array.indptr) if is_sparse(array) else (array,)
     return sum(int(part.nbytes) for part in parts)
-
-
-def id_column_notes(views: Views) -> list[str]:
-    """Return a note on every column that all tables share and that looks like a column of sample ids."""
-
-    def has_unique_integers(v: int, name: str) -> bool:
-        if is_sparse(views.arrays[v]):
-            return False
-        values = np.asarray(views.arrays[v])[views.mask[:, v], (views.columns[v] or ()).index(name)]
-        return bool((values == np.rint(values)).all()) and len(np.unique(values)) == len(values)
-
-    tables = [set(columns or ()) for columns in views.columns]
-    shared = set.intersection(*tables) if len(tables) > 1 and len(tables) == views.n_views else set()
-    return [
-        f"Column {name!r} is in all tables and has a different integer in every row. If it holds sample ids, "
-        f"add --id-column {name}; otherwise rows are matched by order and the column is used as a feature."
-        for name in sorted(shared)
-        if all(has_unique_integers(v, name) for v in range(views.n_views))
-    ]
 
 
 def data_notes(described: list[JsonDict], samples: JsonDict) -> list[str]:

@@ -220,12 +220,13 @@ def predict(
 ) -> JsonDict:
     """Predict the clusters of DATA with the model of a run.
 
-    Samples may lack views. Views are matched by name, so files and arrays must have the names they had in
-    the fit.
+    Samples may lack views. Views are matched by name: those of files and arrays in the fit, or VIEW=FILE.
+    Tables are read and prepared as in the fit.
 
     Examples:
       $ protocol-mvc predict run new.npz -o labels.csv
       $ protocol-mvc predict run new/image.csv new/text.csv -o labels.parquet
+      $ protocol-mvc predict run text=new_text.csv -o labels.csv
       $ protocol-mvc predict run new.npz --reject 0.95 -o labels.csv
       $ protocol-mvc predict run new.npz | head
     """
@@ -485,12 +486,13 @@ def convert(
       $ protocol-mvc convert cells.h5mu views --view rna:X_pca --view prot
     """
     from protocol_mvc import io
+    from protocol_mvc.cli.inputs import read_data
 
     if output.exists() and not force:
         raise typer.BadParameter(f"{output} already exists: choose another name or add --force")
-    options = {"id_column": data.id_column, "labels": data.labels}
-    io.convert(data.data, output, view_columns=data.views or None, **options, overwrite=force)
-    printing.console().info(f"Written: {output}")
+    console = printing.console()
+    io.write_views(output, read_data(data.source(), console.info), overwrite=force)
+    console.info(f"Written: {output}")
     return {"output": output}
 
 

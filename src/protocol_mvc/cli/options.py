@@ -21,17 +21,19 @@ Verb = Callable[..., JsonDict]
 
 METHODS = ("protocol", "mflvc", "gcfaggmvc", "sem", "csot", "dsimvc", "simvc", "comvc", "aecoddc", "ardmvc")
 PRESETS = ("default", "quick", "paper", "released")  # of PROTOCOL
-LABEL_FILES = (".csv", ".tsv", ".txt", ".npy", ".parquet")
+LABEL_FILES = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".xlsx", ".feather", ".parquet", ".txt", ".npy")
 
 ExportFormat = Literal["parquet", "h5ad", "projector"]
 FigureFormat = Literal["pdf", "svg", "png"]
+TABLES = "Tables"  # heading of their options in the help
 
 Data = Annotated[
     list[str],
     Argument(
         metavar="DATA",
-        help="Files (.csv, .tsv, .parquet, .npz, .npy, .mat, .h5, .h5ad, .h5mu), a folder, or @NAME of a "
-        "known data set. Each table or .npy file is one view; a sample may be missing from some.",
+        help="Files (.csv, .tsv, .xlsx, .feather, .parquet, .npz, .npy, .mat, .h5, .h5ad, .h5mu), a folder, "
+        "or @NAME of a known data set. Each table or .npy file is one view, named as the file or by "
+        "VIEW=FILE; a sample may be missing from some.",
         show_default=False,
     ),
 ]
@@ -39,8 +41,67 @@ ViewNames = Annotated[
     list[str] | None,
     Option("--view", metavar="NAME", help="Name of a view to read; repeat for several. Default: all."),
 ]
-IdColumn = Annotated[
-    str | None, Option(metavar="COLUMN", help="Column of sample ids in tables. Default: id, sample, ...")
+IdColumns = Annotated[
+    list[str] | None,
+    Option(
+        "--id-column",
+        metavar="[FILE:]COLUMN",
+        help="Column of sample ids in all tables, or in one of them (web.csv:customer); may be repeated. "
+        "Default: id, sample, ...",
+        rich_help_panel=TABLES,
+    ),
+]
+Separator = Annotated[
+    str | None,
+    Option(metavar="CHAR", help="Separator of cells. Default: found.", rich_help_panel=TABLES),
+]
+Decimal = Annotated[
+    str | None, Option(metavar=".|,", help="Decimal mark. Default: found.", rich_help_panel=TABLES)
+]
+Encoding = Annotated[
+    str | None,
+    Option(
+        metavar="NAME", help="Encoding of the text, such as cp1252. Default: found.", rich_help_panel=TABLES
+    ),
+]
+Missing = Annotated[
+    Literal["impute", "error"] | None,
+    Option(
+        help="Empty cells: impute fills in the median of the column and marks them in another column, "
+        "error refuses them. Default: impute.",
+        rich_help_panel=TABLES,
+    ),
+]
+Dropped = Annotated[
+    list[str] | None,
+    Option("--drop", metavar="COLUMN", help="Column not to use; may be repeated.", rich_help_panel=TABLES),
+]
+Features = Annotated[
+    list[str] | None,
+    Option(
+        "--feature",
+        metavar="COLUMN",
+        help="Column to use although it looks like labels or ids; may be repeated.",
+        rich_help_panel=TABLES,
+    ),
+]
+Prefixes = Annotated[
+    str | None,
+    Option(
+        "--views-by-prefix",
+        metavar="PREFIX,...",
+        help="Views of one table: columns that begin alike, such as image_,text_.",
+        rich_help_panel=TABLES,
+    ),
+]
+ViewFile = Annotated[
+    Path | None,
+    Option(
+        "--views",
+        metavar="FILE",
+        help="Views of one table: a .yaml, .toml or .json file with the prefix or the columns of each view.",
+        rich_help_panel=TABLES,
+    ),
 ]
 Labels = Annotated[
     str | None, Option(metavar="COLUMN|FILE", help="True labels, which are used for scores only.")
@@ -99,17 +160,34 @@ class DataOptions:
 
     data: Data
     views: ViewNames = None
-    id_column: IdColumn = None
+    id_columns: IdColumns = None
+    prefixes: Prefixes = None
+    view_file: ViewFile = None
+    sep: Separator = None
+    decimal: Decimal = None
+    encoding: Encoding = None
+    missing: Missing = None
+    dropped: Dropped = None
+    features: Features = None
 
     def source(self) -> "Source":
-        """Return where the data come from."""
-        from protocol_mvc.cli.inputs import Source
+        """Return where the data come from and how to read them."""
+        from protocol_mvc.cli.inputs import Source, parse_id_columns, parse_table_options, parse_views
 
         return Source(
             paths=self.data,
             view_names=self.views,
-            id_column=self.id_column,
+            view_columns=parse_views(self.prefixes, self.view_file),
+            id_column=parse_id_columns(self.id_columns or ()),
             labels=getattr(self, "labels", None),
+            table_options=parse_table_options(
+                sep=self.sep,
+                decimal=self.decimal,
+                encoding=self.encoding,
+                missing=self.missing,
+                drop=self.dropped,
+                features=self.features,
+            ),
         )
 
 

@@ -5,7 +5,7 @@ import os
 import shutil
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -27,7 +27,6 @@ from protocol_mvc.exceptions import ModelFileError, UnreliableClusterWarning
 from protocol_mvc.io.labels import match_labels, read_labels
 from protocol_mvc.io.lock import is_lock_file, lock_folder
 from protocol_mvc.io.model import check_replaceable, model_errors
-from protocol_mvc.io.read import TABLE_FILES
 from protocol_mvc.io.write import label_columns, write_columns, write_table
 from protocol_mvc.report import write_report
 from protocol_mvc.report.page import SCORES, compare_labels
@@ -188,7 +187,7 @@ def predict_labels(
     """Predict the cluster of each sample and write a table of labels."""
     if output != STDOUT:
         check_output(Path(output), force, (".csv", ".tsv", ".parquet"))
-    model, views = load_for(run, source, device)
+    model, views = load_for(run, source, device, console.info)
     with console.show_warnings():
         proba = model.predict_proba(views)
         scores = None if reject is None else model.outlier_score(views)
@@ -215,7 +214,7 @@ def transform_samples(
     """Compute the embedding of each sample and write it as an array or a table."""
     if output != STDOUT:
         check_output(Path(output), force, (".npy", ".csv"))
-    model, views = load_for(run, source, device)
+    model, views = load_for(run, source, device, console.info)
     with console.show_warnings():
         embedding = model.transform(views)
     columns = {"id": views.sample_ids, **{f"feature_{i}": x for i, x in enumerate(embedding.T)}}
@@ -254,27 +253,25 @@ def load_with_data(
     return source, model, dataset
 
 
-def load_for(folder: Path, source: Source, device: str | None) -> tuple[MultiViewClusterer, Views]:
+def load_for(
+    folder: Path, source: Source, device: str | None, tell: Callable[[str], None]
+) -> tuple[MultiViewClusterer, Views]:
     """Return the model of a run and the new data, read with the options of the fit by default."""
     run = open_run(folder)
-    model, fitted = load_model(run.model, device or "auto"), run.source or Source(paths=[])
-    first, id_column = Path(source.paths[0]), source.id_column
-    files = list(first.iterdir()) if first.is_dir() else [first]
-    if any(file.suffix.lower() in TABLE_FILES for file in files):  # only tables have a column of ids
-        id_column = id_column or fitted.id_column
-    options = {"view_names": source.view_names or fitted.view_names, "id_column": id_column}
-    source = source.model_copy(update=options)
+    model = load_model(run.model, device or "auto")
+    source = source.with_defaults(run.source) if run.source else source
     views: Views | None = None
-    if fitted.labels is not None:  # if the new data have the column of labels, it is not a feature
+    if source.labels is not None:  # if the new data have the labels of the fit, they are not a view
         with suppress(ValueError):
-            views = read_data(source.model_copy(update={"labels": fitted.labels})).views
+            views = read_data(source, tell).views
     if views is None:
-        views = read_data(source).views
+        views = read_data(source.model_copy(update={"labels": None}), tell).views
     unknown = [name for name in views.names if name not in model.view_names_in_]
     if unknown:
         raise ValueError(
             f"{', '.join(source.paths)}: view {unknown[0]!r} is not one of the model's views "
-            f"{', '.join(model.view_names_in_)}: give the files or arrays the names they had in the fit."
+            f"{', '.join(model.view_names_in_)}: name the file as in {model.view_names_in_[0]}=FILE, or "
+            "choose views with --view."
         )
     return model, views
 

@@ -11,7 +11,7 @@ MAX_SIZES = 12  # shown of one level
 
 def suggest_k(console: Console, source: Source, bounds: Bounds, seed: int) -> JsonDict:
     """Print and return a suggestion for the number of clusters."""
-    views = read_data(source).views
+    views = read_data(source, console.info).views
     console.info(f"Looking for groups in {views!r}")
     count = count_in_views(views, bounds, seed)
     rows = [

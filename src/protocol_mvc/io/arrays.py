@@ -6,6 +6,7 @@ from dataclasses import replace
 from functools import partial
 from math import prod
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple, cast
 from zipfile import ZipFile
 
@@ -16,11 +17,12 @@ from numpy.typing import NDArray
 
 from protocol_mvc.data.views import Views, as_views, replace_mask
 from protocol_mvc.exceptions import DataError
+from protocol_mvc.io.column_roles import LABEL_NAMES, looks_like_truth
 from protocol_mvc.io.limits import check_ratio, check_size, data_errors, file_errors
+from protocol_mvc.io.table_preparation import Preparation
+from protocol_mvc.utils.text import list_names
 
-LABEL_NAMES = ("labels", "label", "y", "Y", "truth", "gt", "class", "cluster")
 IDS, MASK = "ids", "mask"
-SPECIAL_NAMES = (*LABEL_NAMES, IDS, MASK)  # of arrays that are no views
 
 
 class LazyArray(NamedTuple):
@@ -43,10 +45,12 @@ class LazyArray(NamedTuple):
 
 
 class Contents(NamedTuple):
-    """Views of a file, and the ground-truth labels (n,), if it has any."""
+    """Views of a file, the ground-truth labels (n,), if it has any, and how tables were read."""
 
     views: Views
     y: NDArray[Any] | None
+    notes: tuple[str, ...] = ()  # on what was found and decided, in sentences
+    preparation: Mapping[str, Preparation] = MappingProxyType({})  # of the columns of tables, by view
 
 
 def assemble(
@@ -61,11 +65,8 @@ def assemble(
     """
     if labels is not None and labels not in arrays:
         raise DataError(f"it has no array {labels!r}, only {_describe(arrays)}.")
-    matrices = [
-        name
-        for name, x in arrays.items()
-        if x.is_numeric and len(x.shape) > 1 and not (name == labels or _first([name], SPECIAL_NAMES))
-    ]
+    numeric = [name for name, x in arrays.items() if x.is_numeric and len(x.shape) > 1]
+    matrices = [name for name in numeric if name != labels and not is_special(name)]
     chosen = _choose_views(arrays, matrices, view_names)
     rest = [name for name in arrays if name not in chosen]
     label_name = labels if labels in rest else _first(rest, LABEL_NAMES)
@@ -80,7 +81,15 @@ def assemble(
             mask = _read_mask(arrays[mask_name], mask_name, matrices, views)
             views = replace_mask(views, views.mask & mask)
     y = None if label_name is None else _read_vector(arrays[label_name], label_name, len(views))
-    return Contents(views, None if y is None else check_labels(y, views))
+    others = [name for name in numeric if name not in {*matrices, *chosen, label_name, mask_name}]
+    notes = [f"Arrays that look like true labels are set aside: {list_names(others)}."] if others else []
+    return Contents(views, None if y is None else check_labels(y, views), tuple(notes))
+
+
+def is_special(name: str) -> bool:
+    """Return whether an array of this name, or with this name at the end of its path, is no view."""
+    last = name.rpartition("/")[2]
+    return last in (IDS, MASK) or looks_like_truth(last)
 
 
 def _choose_views(

@@ -1,5 +1,6 @@
 """Read one column that describes the samples, such as a donor or a batch."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,23 +11,24 @@ from protocol_mvc.exceptions import DataError, DataFileError
 from protocol_mvc.io.arrays import to_builtin_dtype
 from protocol_mvc.io.hdf5 import read_obs_column
 from protocol_mvc.io.limits import file_errors
-from protocol_mvc.io.read import TABLE_FILES
-from protocol_mvc.io.tables import read_table_column
+from protocol_mvc.io.table_format import split_name
+from protocol_mvc.io.table_views import read_table_column
+from protocol_mvc.io.tables import TABLE_FILES
 
 ANNDATA_FILES = (".h5ad", ".h5mu")
 MISSING = "missing"  # in a column of texts
 
 
 def read_column(
-    path: Path, column: str, sample_ids: NDArray[Any], id_column: str | None = None
+    path: Path, column: str, sample_ids: NDArray[Any], id_columns: Sequence[str] = ()
 ) -> NDArray[Any]:
-    """Read a column of `obs` of an `.h5ad` or `.h5mu` file, or of a `.csv`, `.tsv` or `.parquet` table.
+    """Read a column of `obs` of an `.h5ad` or `.h5mu` file, or of a table.
 
     Args:
         path: the file.
         column: name of the column; in an `.h5mu` file also "modality:column".
         sample_ids: (n,) the samples; a table without ids has one row for each of them, in their order.
-        id_column: column of ids of a table; by default one with a usual name.
+        id_columns: columns of ids of a table; by default one with a usual name.
 
     Returns:
         (n,) numbers, NaN where a sample has none, or texts, `MISSING` where a sample has none.
@@ -34,12 +36,12 @@ def read_column(
     Raises:
         DataFileError: If the file has no such column, or no value of any sample.
     """
-    suffix = path.suffix.lower()
+    suffix = split_name(path)[1]
     if suffix not in (*ANNDATA_FILES, *TABLE_FILES):
         raise DataFileError(f"File {path} has no columns: use {', '.join((*ANNDATA_FILES, *TABLE_FILES))}.")
     with file_errors(path, "a table"):
         is_table = suffix in TABLE_FILES
-        found = read_table_column(path, column, id_column) if is_table else read_obs_column(path, column)
+        found = read_table_column(path, column, id_columns) if is_table else read_obs_column(path, column)
         return _align(found, sample_ids)
 
 

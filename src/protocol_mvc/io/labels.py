@@ -1,6 +1,5 @@
 """Read files of labels, and match two of them by sample id."""
 
-import csv
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -8,11 +7,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from protocol_mvc.io.arrays import LABEL_NAMES
-from protocol_mvc.io.limits import file_errors, require_module
-from protocol_mvc.io.tables import ID_COLUMNS, SEPARATORS, is_number, parse_labels
+from protocol_mvc.io.column_roles import ID_COLUMNS, LABEL_NAMES
+from protocol_mvc.io.limits import file_errors
+from protocol_mvc.io.table_format import TableOptions, detect_format, parse_number, read_rows, split_name
+from protocol_mvc.io.table_views import parse_labels
+from protocol_mvc.io.tables import TABLE_FILES, open_table
 
-SUFFIXES = (".csv", ".tsv", ".txt", ".npy", ".parquet")
+SUFFIXES = (*TABLE_FILES, ".txt", ".npy")
 
 
 class LabelFile(NamedTuple):
@@ -24,7 +25,7 @@ class LabelFile(NamedTuple):
 
 
 def read_labels(path: Path) -> LabelFile:
-    """Read labels from a 1-D `.npy` array, or from a `.csv`, `.tsv`, `.txt` or `.parquet` table.
+    """Read labels from a 1-D `.npy` array, or from a table, as text also in a `.txt` file.
 
     A table has one column of labels, two columns of ids and labels, or more columns with usual names such as
     "id" and "label".
@@ -32,7 +33,7 @@ def read_labels(path: Path) -> LabelFile:
     Raises:
         ValueError: If it has no labels, an empty cell, or an id twice.
     """
-    suffix = path.suffix.lower()
+    suffix = split_name(path)[1]
     if suffix not in SUFFIXES:
         raise ValueError(f"File {path} cannot be read as labels: use {', '.join(SUFFIXES)}.")
     with file_errors(path, "labels"):
@@ -41,12 +42,12 @@ def read_labels(path: Path) -> LabelFile:
             if array.ndim != 1 or len(array) == 0:
                 raise ValueError(f"it has shape {array.shape}, but one label per sample is expected")
             return LabelFile(array, None, str(path))
-        if suffix == ".parquet":
-            frame = require_module("pandas", "data", path).read_parquet(path)
-            rows = [[*map(str, frame.columns)], *frame.astype(str).to_numpy().tolist()]
+        if suffix in (".parquet", ".feather", ".xlsx"):
+            table = open_table(path)
+            frame = table.read(table.columns)
+            rows = [table.columns, *frame.astype(str).to_numpy().tolist()]
         else:
-            with path.open(encoding="utf-8-sig", newline="") as file:
-                rows = [row for row in csv.reader(file, delimiter=SEPARATORS.get(suffix, "\t")) if row]
+            rows = [row for _, row in read_rows(path, detect_format(path, TableOptions()))]
         ids, labels = _split_columns([[cell.strip() for cell in row] for row in rows])
         if not labels:
             raise ValueError("it has no labels")
@@ -60,8 +61,8 @@ def _split_columns(rows: Sequence[Sequence[str]]) -> tuple[list[str] | None, lis
     names = [name.lower() for name in rows[0]] if rows else []
     if len(names) <= 1:
         cells = _column(rows, 0)
-        is_word = bool(names) and not is_number(names[0])
-        has_header = is_word and (names[0] in LABEL_NAMES or all(map(is_number, cells[1:])))
+        is_word = bool(names) and parse_number(names[0]) is None
+        has_header = is_word and (names[0] in LABEL_NAMES or None not in map(parse_number, cells[1:]))
         return None, cells[int(has_header) :]
     ids = next((names.index(name) for name in ("", *ID_COLUMNS) if name in names), None)
     labels = next((names.index(name) for name in LABEL_NAMES if name in names), None)
@@ -69,7 +70,7 @@ def _split_columns(rows: Sequence[Sequence[str]]) -> tuple[list[str] | None, lis
         ids, labels = (1, 0) if ids == 1 or (ids is None and labels == 0) else (0, 1)
     if ids is None or labels is None:
         raise ValueError(f"none of its columns ({', '.join(names)}) is named 'id', or none 'label'")
-    if is_number(rows[0][labels]) or rows[0][labels] in _column(rows[1:], labels):
+    if parse_number(rows[0][labels]) is not None or rows[0][labels] in _column(rows[1:], labels):
         raise ValueError("its first line is a sample, but names of columns such as 'id,label' are expected")
     return _column(rows[1:], ids), _column(rows[1:], labels)
 

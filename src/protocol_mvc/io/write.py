@@ -15,11 +15,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from protocol_mvc.data.checks import Matrix, is_sparse, row_slices
 from protocol_mvc.exceptions import DataError
-from protocol_mvc.io.arrays import IDS, LABEL_NAMES, MASK, SPECIAL_NAMES, to_builtin_dtype
+from protocol_mvc.io.arrays import IDS, MASK, is_special, to_builtin_dtype
+from protocol_mvc.io.column_roles import LABEL_NAMES
 from protocol_mvc.io.hdf5 import OMICS_PACKAGES, get_member, read_names
 from protocol_mvc.io.limits import check_disk_space, file_errors, require_module
-from protocol_mvc.io.read import MultiViewDataset, read_views
-from protocol_mvc.io.tables import SEPARATORS
+from protocol_mvc.io.read import AnyPath, MultiViewDataset, read_views
+from protocol_mvc.io.table_format import SEPARATORS
 from protocol_mvc.utils.files import atomic_write, atomic_write_folder
 
 ANNOTATED = (".h5mu", ".h5ad")
@@ -56,7 +57,7 @@ def write_columns(path: str | Path, columns: Mapping[str, NDArray[Any]], *, over
     """Write columns by name to a `.csv`, `.tsv` or `.parquet` file; errors are those of `write_labels`."""
     path = Path(path)
     suffix = path.suffix.lower()
-    if suffix not in (*SEPARATORS, ".parquet"):
+    if suffix not in (".csv", ".tsv", ".parquet"):
         raise ValueError(f"A table cannot be written to {path}: use .csv, .tsv or .parquet.")
     with atomic_write(path, overwrite=overwrite) as temporary:
         if suffix in SEPARATORS:
@@ -207,7 +208,7 @@ def _encode(value: Any) -> Any:
 
 
 def convert(
-    source: str | Path | Sequence[str | Path],
+    source: AnyPath | Sequence[AnyPath],
     target: str | Path,
     *,
     view_columns: Sequence[str] | None = None,
@@ -219,22 +220,36 @@ def convert(
 
     Args:
         source: as `path` of `read_views`.
-        target: an `.npz` or `.h5` file, or a folder for `.npy` files, which are memory-mapped when read.
-            Sparse views are written as dense arrays, a few rows at a time.
+        target: as in `write_views`.
         view_columns: as in `read_views`.
         id_column: as in `read_views`.
         labels: as in `read_views`.
-        overwrite: whether an existing file, or a folder of only `.npy` files, may be replaced.
+        overwrite: as in `write_views`.
 
     Raises:
         ValueError: If the source cannot be read, or the name of a view has another meaning.
         FileExistsError: If the target exists and `overwrite` is False.
     """
-    target = Path(target)
-    suffix = target.suffix.lower()
-    if suffix not in (".npz", ".h5", ".hdf5", ""):
-        raise ValueError(f"{target} cannot be written: use .npz, .h5 or .hdf5, or a folder without a suffix.")
+    _check_array_file(Path(target))
     dataset = read_views(source, view_columns=view_columns, id_column=id_column, labels=labels)
+    return write_views(target, dataset, overwrite=overwrite)
+
+
+def write_views(target: str | Path, dataset: MultiViewDataset, *, overwrite: bool = False) -> Path:
+    """Write views, sample ids, mask and labels as arrays.
+
+    Args:
+        target: an `.npz` or `.h5` file, or a folder for `.npy` files, which are memory-mapped when read.
+            Sparse views are written as dense arrays, a few rows at a time.
+        dataset: what `read_views` returns.
+        overwrite: whether an existing file, or a folder of only `.npy` files, may be replaced.
+
+    Raises:
+        ValueError: If the suffix is unknown, or the name of a view has another meaning.
+        FileExistsError: If the target exists and `overwrite` is False.
+    """
+    target = Path(target)
+    suffix = _check_array_file(target)
     contents = _contents(dataset, suffix)
     if not suffix:
         if target.is_dir() and any(path.suffix != ".npy" or path.is_dir() for path in target.iterdir()):
@@ -257,6 +272,14 @@ def convert(
     return target
 
 
+def _check_array_file(target: Path) -> str:
+    """Return the suffix of a file that arrays can be written to, "" for a folder."""
+    suffix = target.suffix.lower()
+    if suffix not in (".npz", ".h5", ".hdf5", ""):
+        raise ValueError(f"{target} cannot be written: use .npz, .h5 or .hdf5, or a folder without a suffix.")
+    return suffix
+
+
 def _contents(dataset: MultiViewDataset, suffix: str) -> dict[str, Matrix]:
     """Return all arrays by name; default ids and a mask without gaps are left out.
 
@@ -265,8 +288,8 @@ def _contents(dataset: MultiViewDataset, suffix: str) -> dict[str, Matrix]:
     views = dataset.views
     names = [name if suffix else _file_name(name) for name in views.names]
     for name in names:
-        if name.rpartition("/")[2] in SPECIAL_NAMES or names.count(name) > 1:
-            raise ValueError(f"A view of {dataset.path} cannot be written as {name!r}: rename it.")
+        if is_special(name) or names.count(name) > 1:
+            raise ValueError(f"A view of {dataset.info.path} cannot be written as {name!r}: rename it.")
     order = list(range(len(names))) if suffix == ".npz" else sorted(range(len(names)), key=names.__getitem__)
     contents = {names[v]: views.arrays[v] for v in order}
     if not np.array_equal(views.sample_ids, np.arange(len(views))):

@@ -10,6 +10,11 @@ def join_words(words: Sequence[str]) -> str:
     return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
 
 
+def list_names(names: Sequence[str], max_names: int = 10) -> str:
+    """Return "a, b, c, ..." with at most `max_names` names."""
+    return ", ".join(names[:max_names]) + (", ..." if len(names) > max_names else "")
+
+
 def short_repr(value: object, max_length: int = 60) -> str:
     """Return `repr(value)` on one line, cut to `max_length` characters."""
     return sanitize(repr(value), max_length)
