@@ -34,7 +34,7 @@ def test_every_format_gives_the_same_numbers(tmp_path, sep, decimal, encoding, l
     path = write(tmp_path / "a.csv", sep, decimal, encoding, line_end)
     views, _, info = read_views(path)
     assert views.columns == (tuple(NAMES),)
-    np.testing.assert_array_equal(np.asarray(views), VALUES)
+    np.testing.assert_array_equal(views.stack(), VALUES)
     is_usual = (sep, decimal) == (",", ".") and encoding.startswith("utf-8")
     assert len(info.notes) == (not is_usual)
     assert all(path.name in note for note in info.notes)
@@ -46,16 +46,16 @@ def test_decimal_commas_come_back_to_the_bit(values):
         frame = pd.DataFrame(values, columns=["a", "b", "c"])
         frame.to_csv(place / "t.csv", sep=";", decimal=",", index=False, encoding="utf-16")
         found = read_views(place / "t.csv", table_options=TableOptions(decimal=","), labels=None).views
-        np.testing.assert_array_equal(np.asarray(found), frame.to_numpy())
+        np.testing.assert_array_equal(found.stack(), frame.to_numpy())
 
 
 def test_what_is_said_is_not_searched(tmp_path):
     path = tmp_path / "a.csv"
     path.write_text("a b\n1,234 2\n5,678 3\n", encoding="cp1252")
     views = read_views(path, table_options=TableOptions(sep=" ", decimal=".")).views
-    np.testing.assert_array_equal(np.asarray(views), [[1234, 2], [5678, 3]])
+    np.testing.assert_array_equal(views.stack(), [[1234, 2], [5678, 3]])
     np.testing.assert_array_equal(
-        np.asarray(read_views(path, table_options=TableOptions(sep=" ")).views), [[1.234, 2], [5.678, 3]]
+        read_views(path, table_options=TableOptions(sep=" ")).views.stack(), [[1.234, 2], [5.678, 3]]
     )
     for encoding, message in (("utf-99", "utf-99"), ("ascii", "not ascii")):
         path.write_text("ä\n1\n2\n", encoding="utf-8")
