@@ -124,7 +124,8 @@ def run_quality(
 @app.command("n-clusters")
 def run_n_clusters(
     datasets: Annotated[
-        str, typer.Option(help=f"{', '.join(quality.HALVES)}, all, or names separated by commas.")
+        str,
+        typer.Option(help=f"{', '.join(quality.HALVES)}, all, generated, or names separated by commas."),
     ] = "development",
     seeds: Seeds = "0,1,2",
     methods: Annotated[
@@ -136,17 +137,17 @@ def run_n_clusters(
     records: RecordFile = RESULTS / "n_clusters.jsonl",
     data_home: DataHome = None,
 ) -> None:
-    """Find the number of clusters without labels, with `suggest_n_clusters` and other methods."""
+    """Cluster without the number of classes, with PROTOCOL and other methods."""
     if not table:
-        names, chosen = quality.dataset_names(datasets), split(methods, str, "method")
-        check_known(names, DATASETS, "data set")
+        chosen = split(methods, str, "method")
         check_known(chosen, n_clusters.METHODS, "method")
-        wanted = quality.quality_units(chosen, names, split(seeds, int, "seed"))
+        wanted = n_clusters.units(chosen, datasets, split(seeds, int, "seed"))
         for record in run_missing(wanted, records, study=n_clusters.STUDY, run=n_clusters.count):
             unit = f"{record['dataset']} {record['method']} seed {record['seed']}"
             found = f"{record['n_found']} of {record['n_classes']}"
             err.print(f"{unit}: {found}", soft_wrap=True, highlight=False)
-    typer.echo(render.body(n_clusters.section(read_records([str(records)]))), nl=False)
+    known = read_records([str(records), str(RESULTS / "quality.jsonl")])
+    typer.echo(render.body(n_clusters.section(known)), nl=False)
 
 
 @app.command()

@@ -11,6 +11,7 @@ from protocol_mvc.partition.n_clusters import (
     Split,
     count_at,
     count_clusters,
+    count_range,
     evidence,
     running_evidence,
 )
@@ -41,14 +42,19 @@ def cloud(kind: str, n: int, width: int, seed: int) -> list[Floats]:
     return [z @ rng.normal(size=(width, 15)) for _ in range(2)]
 
 
+def count(views: list[Floats], **options: int) -> ClusterCountSuggestion:
+    """The suggestion where nothing but the data is known: they stand for the learned features as well."""
+    return count_clusters(views, views, **options)
+
+
 @pytest.fixture(scope="module")
 def found() -> ClusterCountSuggestion:
-    return count_clusters(groups()[0])
+    return count(groups()[0])
 
 
 def test_groups_of_15_and_30_beside_160_are_found():
     for seed in range(2):
-        answer = count_clusters(groups(seed=seed)[0], seed=seed)
+        answer = count(groups(seed=seed)[0], seed=seed)
         assert answer.n_clusters == len(SIZES)
         assert answer.path[len(SIZES) - 1].sizes == SIZES
 
@@ -56,7 +62,7 @@ def test_groups_of_15_and_30_beside_160_are_found():
 @pytest.mark.parametrize("kind", ["independent", "linear", "heavy tails"])
 @pytest.mark.parametrize("width", [3, 15])
 def test_one_cloud_is_one_group(kind: str, width: int):
-    answer = count_clusters(cloud(kind, 250, width, 0))
+    answer = count(cloud(kind, 250, width, 0))
     assert (answer.n_clusters, answer.low, answer.certain) == (1, 1, 1)
 
 
@@ -65,24 +71,24 @@ def test_doubling_the_large_groups_changes_nothing(found: ClusterCountSuggestion
     views, truth = groups()
     large, rng = truth < 3, np.random.default_rng(0)
     doubled = [np.vstack([x, x[large] + noise * rng.normal(size=x[large].shape)]) for x in views]
-    assert abs(count_clusters(doubled).n_clusters - found.n_clusters) <= 1
+    assert abs(count(doubled).n_clusters - found.n_clusters) <= 1
 
 
 def test_order_of_samples_and_views_and_their_units_do_not_matter(found: ClusterCountSuggestion):
     views, truth = groups()
     order = np.random.default_rng(0).permutation(len(truth))
-    other = count_clusters([100 * views[1][order], 0.01 * views[0][order]])
+    other = count([100 * views[1][order], 0.01 * views[0][order]])
     assert other[:4] == found[:4]
 
 
 def test_same_seed_same_answer(found: ClusterCountSuggestion):
-    assert count_clusters(groups()[0]) == found
+    assert count(groups()[0]) == found
 
 
 def test_a_split_of_one_view_is_worth_less_than_one_of_both():
     views, _ = groups((100, 100), distance=4.0)
     other = np.random.default_rng(5).normal(size=views[1].shape)
-    both, one = (count_clusters(v).path[1].evidence for v in (views, [views[0], other]))
+    both, one = (count(v).path[1].evidence for v in (views, [views[0], other]))
     assert one < both
 
 
@@ -90,7 +96,7 @@ def test_groups_that_nothing_connects_are_beyond_doubt():
     rng = np.random.default_rng(0)
     truth = np.repeat([0, 1, 2], [100, 80, 60])
     views = [1e4 * rng.normal(size=(3, 4))[truth] + rng.normal(size=(240, 4)) for _ in range(2)]
-    answer = count_clusters(views)
+    answer = count(views)
     assert (answer.n_clusters, answer.low, answer.high, answer.certain) == (3, 3, 3, 3)
     assert "3 groups; all are beyond doubt" in answer.message
 
@@ -103,7 +109,7 @@ class TestAnswer:
 
     @pytest.mark.parametrize(("low", "high", "expected"), [(1, 3, 3), (7, 9, 7), (2, 10, 5)])
     def test_bounds_hold(self, low: int, high: int, expected: int):
-        answer = count_clusters(groups()[0], min_clusters=low, max_clusters=high)
+        answer = count(groups()[0], min_clusters=low, max_clusters=high)
         assert answer.n_clusters == expected
         assert low <= answer.low <= answer.n_clusters <= answer.high <= high
         assert len(answer.path) == high
@@ -127,16 +133,16 @@ class TestAnswer:
     @pytest.mark.parametrize("n", [1, 2, 9, 10, 30])
     def test_few_samples_give_an_answer(self, n: int):
         x = np.random.default_rng(0).normal(size=(n, 4))
-        answer = count_clusters([x, x])
+        answer = count([x, x])
         assert answer.path[0].sizes == (n,)
         assert 1 <= answer.n_clusters <= n
 
     @pytest.mark.filterwarnings("error")
     def test_equal_samples_are_one_group(self):
-        assert count_clusters([np.zeros((100, 3)), np.ones((100, 2))]).n_clusters == 1
+        assert count([np.zeros((100, 3)), np.ones((100, 2))]).n_clusters == 1
 
     def test_one_view_is_enough(self):
-        assert count_clusters(groups((200, 100, 40))[0][:1]).n_clusters == 3
+        assert count(groups((200, 100, 40))[0][:1]).n_clusters == 3
 
 
 class TestEvidence:
@@ -156,3 +162,23 @@ class TestEvidence:
         assert 1 <= count_at(tree, high) <= count_at(tree, low) <= len(tree) + 1
         if tree:
             assert (np.diff(running_evidence(tree)) >= 0).all()
+
+
+class TestRange:
+    """The number of groups and its range, from the evidence of the splits to 2, 3, ... groups."""
+
+    @settings(max_examples=50)
+    @given(st.lists(st.floats(0, 1), max_size=40))
+    def test_holds_the_number(self, values: list[float]):
+        found, least, most = count_range(np.sort(values)[::-1])
+        assert 1 <= least <= found <= most <= len(values) + 1
+
+    def test_is_narrow_after_a_cliff_and_wide_on_a_slope(self):
+        cliff = np.r_[np.full(7, 0.9), np.full(30, 0.1)]
+        assert count_range(cliff) == (8, 8, 8)
+        _, least, most = count_range(np.linspace(0.95, 0.05, 38))
+        assert most - least > 4
+
+    def test_evidence_within_groups_raises_the_upper_threshold(self):
+        ends = [count_range(np.r_[0.9, 0.9, np.full(10, 0.5), np.full(20, usual)])[2] for usual in (0.1, 0.3)]
+        assert ends[0] > ends[1]

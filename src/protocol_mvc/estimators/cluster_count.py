@@ -5,15 +5,23 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+import torch
 
+from protocol_mvc.data.batches import Source
 from protocol_mvc.data.scaling import Scaler, fit_scalers, scaled_rows
 from protocol_mvc.data.views import Views, as_views
+from protocol_mvc.methods.base import infer_all
+from protocol_mvc.methods.protocol.algorithm import Protocol
+from protocol_mvc.methods.protocol.config import DEFAULT
+from protocol_mvc.nn.seeded import build
 from protocol_mvc.partition.graphs import Features, impute
 from protocol_mvc.partition.n_clusters import ClusterCountSuggestion, count_clusters
+from protocol_mvc.training.loop import train
 
 MAX_SAMPLES = 10_000  # random subsample of larger data
 MAX_CLUSTERS = 40  # largest number to suggest
 N_COMPONENTS = 50  # principal components of a view
+MIN_SAMPLES = 10  # with fewer samples no features are learned
 AUTO = re.compile(r"auto(?::(\d+)-(\d+))?")
 
 
@@ -72,10 +80,31 @@ def suggest_n_clusters(
 def count_in_views(views: Views, bounds: Bounds, seed: int) -> ClusterCountSuggestion:
     """Suggest a number of clusters of views; see `suggest_n_clusters`."""
     rows = subsample(len(views), seed)
-    _, components = prepare(views if len(rows) == len(views) else views[rows])
+    spaces = data_and_features(views if len(rows) == len(views) else views[rows], seed)
     most = min(bounds.high, len(rows))
     least = min(bounds.low, most)
-    return count_clusters(components, min_clusters=least, max_clusters=most, seed=seed % 2**32)
+    return count_clusters(*spaces, min_clusters=least, max_clusters=most, seed=seed % 2**32)
+
+
+def data_and_features(views: Views, seed: int) -> tuple[list[Features], list[Features]]:
+    """Return the principal components (n, d_v) and learned features (n, d) of every view.
+
+    The features are those of PROTOCOL after the alignment, which does not need the number of clusters.
+    """
+    scalers, components = prepare(views)
+    if len(views) < MIN_SAMPLES:
+        return components, components
+    generator, dims = torch.Generator().manual_seed(seed), [scaler.n_outputs for scaler in scalers]
+    source = Source(
+        views,
+        scalers,
+        batch_size=DEFAULT.schedule.n_samples_per_step,
+        device=torch.device("cpu"),
+        shared=True,
+    )
+    method = build(lambda: Protocol(DEFAULT, dims, 2), generator)
+    train(method, method.alignment(), source, generator)
+    return components, np.split(infer_all(method, source).embedding.numpy(), len(dims), axis=1)
 
 
 def subsample(n_samples: int, seed: int) -> np.typing.NDArray[np.int64]:

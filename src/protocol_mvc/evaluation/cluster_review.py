@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from protocol_mvc.data.views import Views
-from protocol_mvc.estimators.cluster_count import Bounds, prepare, subsample
+from protocol_mvc.estimators.cluster_count import Bounds, data_and_features, subsample
 from protocol_mvc.partition.graphs import Features, Labels
 from protocol_mvc.partition.n_clusters import (
     WEAK,
@@ -44,13 +44,13 @@ def review_clusters(views: Views, labels: Labels, seed: int = 0) -> ClusterRevie
         seed: seed of the search for groups.
     """
     rows = subsample(len(views), seed)
-    _, components = prepare(views if len(rows) == len(views) else views[rows])
-    suggestion = count_clusters(components, max_clusters=min(Bounds().high, len(rows)), seed=seed % 2**32)
+    spaces = data_and_features(views if len(rows) == len(views) else views[rows], seed)
+    suggestion = count_clusters(*spaces, max_clusters=min(Bounds().high, len(rows)), seed=seed % 2**32)
     clusters, leaves = np.unique(labels[rows], return_inverse=True)
-    tree = cluster_tree(components, leaves.astype(np.int64), seed % 2**32)
+    tree = cluster_tree(*spaces, leaves.astype(np.int64), seed % 2**32)
     names = clusters.tolist()
     parts = [[names[leaf] for leaf in group] for group in weak_groups(tree, len(names))]
-    divisible = {names[c]: n for c, n in _groups_within(components, leaves, seed).items()}
+    divisible = {names[c]: n for c, n in _groups_within(spaces, leaves, seed).items()}
     return ClusterReview(suggestion, tree, names, parts, divisible)
 
 
@@ -64,12 +64,13 @@ def weak_groups(tree: Sequence[Split], n_leaves: int) -> list[list[int]]:
     return sorted(group for group in members.values() if len(group) > 1)
 
 
-def _groups_within(components: Sequence[Features], leaves: Labels, seed: int) -> dict[int, int]:
+def _groups_within(spaces: Sequence[Sequence[Features]], leaves: Labels, seed: int) -> dict[int, int]:
     """Return the number of groups in every leaf that has more than one; the fewest that the data allow."""
     found = {}
     for leaf, size in enumerate(np.bincount(leaves)):
         if size >= MIN_DIVISIBLE:
-            inside = count_clusters([x[leaves == leaf] for x in components], seed=seed % 2**32)
+            data, learned = ([x[leaves == leaf] for x in views] for views in spaces)
+            inside = count_clusters(data, learned, seed=seed % 2**32)
             if inside.low > 1:
                 found[leaf] = inside.low
     return found

@@ -2,7 +2,8 @@ r"""The number of clusters, judged group by group.
 
 A criterion that averages over all samples never pays for a group of 1 % of them. Here the samples are divided
 into many small communities of a neighbour graph, which are merged again, least distinguishable first. Every
-merge has an evidence against it, from 0 to 1, that is measured on the members of the two groups alone:
+merge has an evidence against it, from 0 to 1, that is measured on the members of the two groups alone, in the
+prepared data and in learned features. The evidence is the mean over both spaces of
 
 .. math:: e = \max(m, 0) \cdot \min(v / 0.6, 1) \cdot \min(\max(1/2 + (s - s_0) / 3, 0), 1)
 
@@ -12,10 +13,13 @@ merge has an evidence against it, from 0 to 1, that is measured on the members o
   each other: views of one item depend on each other within a group as well, so the data themselves tell
   which separation means nothing.
 
-The number of clusters is the number of groups that are left when the evidence against every further merge
-reaches `ENOUGH`. Several divisions into communities are compared, and the median is taken.
+Several divisions into communities are made, and the evidence e(K) of the split that leads to K groups is
+averaged over them. The number of clusters is the largest K with :math:`e(K) \geq 0.6 + 0.2 u`, where u is the
+usual evidence of a split of one group, for which e(20) stands: where such splits look like nothing, less is
+asked of a split. `count_range` has the thresholds at both ends of the range.
 """
 
+import math
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -26,14 +30,17 @@ from protocol_mvc.partition.graphs import Communities, Features, Floats, Labels,
 from protocol_mvc.partition.merging import Merging, merge_by
 from protocol_mvc.partition.separation import mean_separation, valley
 
-ENOUGH = 0.55  # evidence of a split that is made
-WEAK, STRONG = 0.5, 0.65  # evidence of the splits that are made at the ends of the range
-NEGLIGIBLE, CERTAIN = 0.25, 0.8  # evidence without doubt: no range beyond, and groups beyond doubt
+ENOUGH, USUAL_WEIGHT = 0.6, 0.2  # evidence of a split that is made: without usual evidence, and its weight
+N_GROUPS_USUAL, MAX_USUAL = 20, 0.5  # groups at which the evidence is usual, and the most that it counts
+STRONGER, ABOVE_USUAL, LEAST = 0.05, 0.28, 0.4  # thresholds at the ends of the range, see `count_range`
+NEGLIGIBLE, CERTAIN = 0.45, 0.8  # evidence without doubt: no range beyond, and groups beyond doubt
+WEAK = 0.5  # evidence below which two given clusters look like one group
+MIN_RATIO, MAX_RATIO = 1.2, 2.25  # of the ends of a range to the number where there is doubt
 CLEAR_VALLEY, SEPARATION_RANGE = 0.6, 3.0  # of the equation of the module
 N_COMMUNITIES, COMMUNITY_SIZE = 80, 12  # the most communities, and their mean size in smaller data
 MIN_COMMUNITIES, MIN_COMMUNITY_SIZE = 20, 5  # the same in very small data
 N_NEIGHBORS, SAMPLES_PER_NEIGHBOR, MIN_NEIGHBORS = 15, 20, 5
-N_EDGES = (10, 15, 10, 15, 7)  # edges of a sample in the graph of each division into communities
+N_EDGES_LEARNED, N_EDGES_DATA = (10, 15), (10,)  # edges of a sample in the graph of each division
 SHRINKAGE = 0.1  # of the covariance within communities
 
 
@@ -54,7 +61,7 @@ class Level(NamedTuple):
     """The groups at one number of clusters."""
 
     n_clusters: int
-    evidence: float  #: of the weakest split that was made, from 0 to 1; 1 for a single group
+    evidence: float  #: of the weakest split that was made, mean over the divisions; 1 for a single group
     sizes: tuple[int, ...]  #: of the groups, largest first
     split: int | None  #: position in the tree of the split that leads here; None for a single group
 
@@ -83,68 +90,113 @@ class ClusterCountSuggestion(NamedTuple):
 
 
 def count_clusters(
-    views: Sequence[Features], *, min_clusters: int = 1, max_clusters: int = 40, seed: int = 0
+    views: Sequence[Features],
+    learned: Sequence[Features],
+    *,
+    min_clusters: int = 1,
+    max_clusters: int = 40,
+    seed: int = 0,
 ) -> ClusterCountSuggestion:
     """Suggest a number of clusters, with a range and the evidence of every split.
 
     Args:
         views: prepared data (n, d_v) of every view; see `graphs.impute` for samples that lack a view.
+        learned: learned features (n, d) of every view.
         min_clusters: smallest number to suggest.
         max_clusters: largest number to suggest.
         seed: seed of the communities.
     """
-    trees = sorted(split_trees(views, seed), key=lambda tree: count_at(tree, ENOUGH))
-    tree = trees[len(trees) // 2]
-    found, least, most, certain = (_median_count(trees, e) for e in (ENOUGH, STRONG, WEAK, CERTAIN))
-    running = running_evidence(tree)
-    if found > 1 and running[-(found - 1)] < CERTAIN:
-        least = min(least, found - 1)
-    if found <= len(running) and running[-found] > NEGLIGIBLE:
-        most = max(most, found + 1)
+    trees = split_trees(views, learned, seed)
+    paths = evidence_paths(trees)
+    evidence = paths.mean(axis=0)
+    found, least, most = count_range(evidence)
+    tree = trees[np.abs(paths - evidence)[:, :found].sum(axis=1).argmin()]
+    certain = min(count_at(tree, CERTAIN) for tree in trees)
     found, least, most = (int(np.clip(k, min_clusters, max_clusters)) for k in (found, least, most))
     certain = min(certain, found)
-    path = list(_levels(tree, len(views[0]), max_clusters))
+    path = list(_levels(tree, evidence, len(views[0]), max_clusters))
     return ClusterCountSuggestion(
         found, least, most, certain, path, tree, _message(found, least, most, certain)
     )
 
 
+def count_range(path: Floats) -> tuple[int, int, int]:
+    """Return the number of groups, the fewest and the most that are possible.
+
+    The fewest are those with `STRONGER` more evidence; the most are those whose evidence is `ABOVE_USUAL`
+    above the usual one, and at least `LEAST`. If the last split that is made is not certain, or the next one
+    not negligible, the range has at least the ratio `MIN_RATIO` on that side, and at most `MAX_RATIO` above.
+
+    Args:
+        path: evidence of the splits that lead to 2, 3, ... groups, in descending order.
+    """
+    usual = min(path[N_GROUPS_USUAL - 2], MAX_USUAL) if len(path) >= N_GROUPS_USUAL - 1 else 0.0
+    enough = ENOUGH + USUAL_WEIGHT * usual
+    weak = min(max(usual + ABOVE_USUAL, LEAST), enough)
+    found, least, most = (1 + int((path >= e).sum()) for e in (enough, enough + STRONGER, weak))
+    if found > 1 and path[found - 2] < CERTAIN:
+        least = max(1, min(least, found - 1, math.floor(found / MIN_RATIO)))
+    if found <= len(path) and path[found - 1] > NEGLIGIBLE:
+        most = min(max(most, found + 1, math.ceil(found * MIN_RATIO)), len(path) + 1)
+    return found, least, max(found, min(most, math.floor(MAX_RATIO * found)))
+
+
+class Space(NamedTuple):
+    """Features in which groups are compared."""
+
+    white: ViewSpace  #: the views, whitened within communities
+    whole: Floats  #: all views side by side (n, d), likewise
+    usual: float  #: separation of communities that are next to each other
+
+
 class Divisions(NamedTuple):
-    """Divisions of the samples into communities, and what is measured between their groups."""
+    """Divisions of the samples into communities, and the spaces in which their groups are compared."""
 
     groups: list[Labels]  #: community of each sample (n,)
-    white: ViewSpace  #: the views, whitened within the communities of the first division
-    whole: Floats  #: all views side by side (n, d), likewise
+    spaces: list[Space]  #: the learned features, then the data
 
 
-def divide(views: Sequence[Features], seed: int, n_edges: Sequence[int] = N_EDGES) -> Divisions | None:
+def divide(views: Sequence[Features], learned: Sequence[Features], seed: int) -> Divisions | None:
     """Divide the samples into communities of several graphs; None if there are too few samples."""
     n = len(views[0])
     most = min(max(n // COMMUNITY_SIZE, min(n // MIN_COMMUNITY_SIZE, MIN_COMMUNITIES)), N_COMMUNITIES)
     if most < 2:
         return None
-    data = ViewSpace(views, int(np.clip(n // SAMPLES_PER_NEIGHBOR, MIN_NEIGHBORS, N_NEIGHBORS)))
-    groups = [Communities(data.graph("all", k), seed + i).about(most) for i, k in enumerate(n_edges)]
-    white = ViewSpace([_whiten(x, groups[0]) for x in views], data.n_neighbors)
-    return Divisions(groups, white, _whiten(data.joined, groups[0]))
+    n_neighbors = int(np.clip(n // SAMPLES_PER_NEIGHBOR, MIN_NEIGHBORS, N_NEIGHBORS))
+    groups, spaces = [], []
+    for features, n_edges in ((learned, N_EDGES_LEARNED), (views, N_EDGES_DATA)):
+        space = ViewSpace(features, n_neighbors)
+        own = [Communities(space.graph("all", k), seed + i).about(most) for i, k in enumerate(n_edges)]
+        spaces.append(_compared(space, own[0]))
+        groups += own
+    return Divisions(groups, spaces)
 
 
-def split_trees(views: Sequence[Features], seed: int) -> list[list[Split]]:
+def _compared(space: ViewSpace, groups: Labels) -> Space:
+    """Return the space in which groups are compared: whitened within the given communities."""
+    white = ViewSpace([_whiten(x, groups) for x in space.views], space.n_neighbors)
+    return Space(white, _whiten(space.joined, groups), _usual_separation(white, groups))
+
+
+def split_trees(views: Sequence[Features], learned: Sequence[Features], seed: int) -> list[list[Split]]:
     """Return the tree of every division of the samples into communities."""
-    found = divide(views, seed)
-    return [[]] if found is None else [split_tree(found, groups) for groups in found.groups]
+    found = divide(views, learned, seed)
+    return [[]] if found is None else [split_tree(found.spaces, groups) for groups in found.groups]
 
 
-def cluster_tree(views: Sequence[Features], labels: Labels, seed: int = 0) -> list[Split]:
+def cluster_tree(
+    views: Sequence[Features], learned: Sequence[Features], labels: Labels, seed: int = 0
+) -> list[Split]:
     """Return the tree of given clusters, with the evidence of every split.
 
     Args:
         views: prepared data (n, d_v) of every view.
+        learned: learned features (n, d) of every view.
         labels: cluster of each sample (n,), from 0 without gaps; the clusters are the leaves of the tree.
         seed: seed of the communities that tell which separation means nothing.
     """
-    found = divide(views, seed, N_EDGES[:1])
-    return [] if found is None or labels.max() == 0 else split_tree(found, labels)
+    found = divide(views, learned, seed)
+    return [] if found is None or labels.max() == 0 else split_tree(found.spaces, labels)
 
 
 def _whiten(x: Features, groups: Labels) -> Floats:
@@ -154,37 +206,45 @@ def _whiten(x: Features, groups: Labels) -> Floats:
     return white
 
 
-def split_tree(divisions: Divisions, groups: Labels) -> list[Split]:
+def split_tree(spaces: Sequence[Space], groups: Labels) -> list[Split]:
     """Merge groups until one is left, and return the merges as splits, the last merge last.
 
     Args:
-        divisions: communities, and what is measured between groups.
+        spaces: features in which groups are compared; the neighbours in the first tell which groups are near.
         groups: group of each sample (n,).
     """
-    white, whole = divisions.white, divisions.whole
-    merging, first = _merging(white, groups), divisions.groups[0]
-    own = any(groups is division for division in divisions.groups)
-    usual = _usual_separation(merging if own else _merging(white, first), white.views)
+    mergings = [_merging(space.white, groups) for space in spaces]
+    first, *others = mergings
 
     def judge(a: int, b: int) -> tuple[float, ...]:
-        rows = merging.members[a], merging.members[b]
-        margin, depth = merging.margin(a, b), valley(whole, *rows)
-        apart = mean_separation(white.views, *rows)
-        return evidence(margin, depth, apart - usual), margin, depth, apart
+        rows = first.members[a], first.members[b]
+        found = [
+            compare(space, state.margin(a, b), *rows) for space, state in zip(spaces, mergings, strict=True)
+        ]
+        return tuple(np.mean(found, axis=0).tolist())
 
-    number, tree = {c: c for c in merging.members}, []
+    number, tree = {c: c for c in first.members}, []
     m = len(number)
-    for a, b, score in merge_by(merging, judge):
-        sizes = len(merging.members[a]), len(merging.members[b])
+    for a, b, score in merge_by(first, judge):
+        sizes = len(first.members[a]), len(first.members[b])
         tree.append(Split(number[a], number.pop(b), *sizes, *score))
         number[a] = m + len(tree) - 1
-    left, *rest = sorted(merging.members, key=lambda c: -len(merging.members[c]))
+        for state in others:
+            state.merge(a, b)
+    left, *rest = sorted(first.members, key=lambda c: -len(first.members[c]))
     for c in rest:  # no edges connect the groups that are left
-        sizes = len(merging.members[left]), len(merging.members[c])
+        sizes = len(first.members[left]), len(first.members[c])
         tree.append(Split(number[left], number[c], *sizes, *judge(left, c))._replace(evidence=1.0))
-        merging.merge(left, c)
         number[left] = m + len(tree) - 1
+        for state in mergings:
+            state.merge(left, c)
     return tree
+
+
+def compare(space: Space, margin: float, a: Labels, b: Labels) -> tuple[float, float, float, float]:
+    """Return evidence, margin, valley and separation of two groups in a space."""
+    depth, apart = valley(space.whole, a, b), mean_separation(space.white.views, a, b)
+    return evidence(margin, depth, apart - space.usual), margin, depth, apart
 
 
 def evidence(margin: float, depth: float, separation: float) -> float:
@@ -198,41 +258,45 @@ def _merging(white: ViewSpace, groups: Labels) -> Merging:
     return Merging(np.sum(white.votes(groups), axis=0), groups)
 
 
-def _usual_separation(merging: Merging, views: Sequence[Features]) -> float:
+def _usual_separation(white: ViewSpace, groups: Labels) -> float:
     """Return the median separation of a community from the one with which it is confused most."""
-    found = []
+    merging, found = _merging(white, groups), []
     for a, rows in merging.members.items():
         near = merging.nearest(a).tolist()
         if near:
             b = min(near, key=lambda c: merging.margin(a, c))
-            found.append(mean_separation(views, rows, merging.members[b]))
+            found.append(mean_separation(white.views, rows, merging.members[b]))
     return float(np.median(found)) if found else 0.0
+
+
+def evidence_paths(trees: Sequence[Sequence[Split]]) -> Floats:
+    """Return the evidence of the splits that lead to 2, 3, ... groups in every tree, 0 beyond a tree."""
+    paths = np.zeros((len(trees), max(len(tree) for tree in trees)))
+    for row, tree in zip(paths, trees, strict=True):
+        row[: len(tree)] = running_evidence(tree)[::-1]
+    return paths
 
 
 def running_evidence(tree: Sequence[Split]) -> Floats:
     """Return the evidence of the splits, where no split has less than a split of one of its parts."""
-    return np.maximum.accumulate([split.evidence for split in tree])
+    return np.maximum.accumulate(np.array([split.evidence for split in tree]))
 
 
 def count_at(tree: Sequence[Split], evidence: float) -> int:
     """Return the number of groups if all splits of at least this evidence are made."""
-    return 1 + int((running_evidence(tree) >= evidence).sum()) if tree else 1
+    return 1 + int((running_evidence(tree) >= evidence).sum())
 
 
-def _median_count(trees: Sequence[Sequence[Split]], evidence: float) -> int:
-    return int(np.median([count_at(tree, evidence) for tree in trees]))
-
-
-def _levels(tree: Sequence[Split], n_samples: int, max_clusters: int) -> Iterator[Level]:
-    """Yield the groups at 1, 2, ... clusters."""
-    m, evidence = len(tree) + 1, running_evidence(tree) if tree else np.ones(0)
+def _levels(tree: Sequence[Split], evidence: Floats, n_samples: int, max_clusters: int) -> Iterator[Level]:
+    """Yield the groups at 1, 2, ... clusters; the evidence is that of the splits that lead to 2, 3, ..."""
+    m = len(tree) + 1
     groups = {m + len(tree) - 1: n_samples}
     yield Level(1, 1.0, (n_samples,), None)
-    for i in reversed(range(max(0, m - max_clusters), len(tree))):
+    for k, i in enumerate(reversed(range(max(0, m - max_clusters), len(tree)))):
         split = tree[i]
         del groups[m + i]
         groups |= {split.left: split.n_left, split.right: split.n_right}
-        yield Level(len(groups), float(evidence[i]), tuple(sorted(groups.values(), reverse=True)), i)
+        yield Level(len(groups), float(evidence[k]), tuple(sorted(groups.values(), reverse=True)), i)
 
 
 def _message(n_clusters: int, low: int, high: int, certain: int) -> str:

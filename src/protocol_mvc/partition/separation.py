@@ -33,14 +33,20 @@ def project_apart(x: Features, a: Labels, b: Labels) -> tuple[Floats, Floats]:
 
 
 def _coordinates(x: Features, other: Features) -> Floats:
-    """Return the coordinates of the members of a group on the line to the mean of the other group."""
+    r"""Return the coordinates of the members of a group on the line to the mean of the other group.
+
+    With :math:`\mu` the mean of the others of the group and m the other mean, the coordinate is
+    :math:`(x^T (\mu - m) - (\|\mu\|^2 - \|m\|^2) / 2) / \|\mu - m\|`; only inner products are computed.
+    """
     n = len(x)
     if n < 2:
         return np.zeros(n)
-    own = (x.sum(axis=0) - x) / (n - 1)
-    line, middle = own - other, (own + other) / 2
-    length = np.maximum(np.linalg.norm(line, axis=1), 1e-12)
-    coordinates: Floats = np.einsum("ij,ij->i", x - middle, line) / length
+    x = x - other  # the other mean becomes the origin
+    total, squares = x.sum(axis=0), np.einsum("ij,ij->i", x, x)
+    along = x @ total
+    own = (along - squares) / (n - 1)  # inner product with the mean of the others
+    length = (total @ total - 2 * along + squares) / (n - 1) ** 2  # of that mean, squared
+    coordinates: Floats = (own - length / 2) / np.sqrt(np.maximum(length, 1e-24))
     return coordinates
 
 

@@ -99,8 +99,7 @@ class Protocol(DeepMethod):
 
     def stages(self) -> list[Stage]:
         """Return the stages of Algorithm 1."""
-        c = self.config.schedule
-        sampling = Sampling(c.min_steps_per_epoch, c.max_steps_per_epoch, c.max_samples)
+        c, sampling = self.config.schedule, self._sampling()
         reconstruct = Stage(
             "reconstruct", c.n_epochs_reconstruct, self.reconstruct, Optimizer(c.lr_reconstruct), sampling
         )
@@ -111,14 +110,19 @@ class Protocol(DeepMethod):
             rebalance = rebalance._replace(monitor=self.lost_modularity, eval_interval=self._warmup_epochs())
         return [
             *([reconstruct] if c.n_epochs_reconstruct else []),
-            *self._alignment(sampling),
+            *self.alignment(),
             rebalance,
             self.last_stage(),
         ]
 
-    def _alignment(self, sampling: Sampling) -> list[Stage]:
+    def _sampling(self) -> Sampling:
+        """Return the samples that an epoch of a stage sees."""
+        c = self.config.schedule
+        return Sampling(c.min_steps_per_epoch, c.max_steps_per_epoch, c.max_samples)
+
+    def alignment(self) -> list[Stage]:
         """Return the rounds of stage 2; their learning rates decay by a cosine."""
-        c, structure = self.config.schedule, self.config.structure
+        c, structure, sampling = self.config.schedule, self.config.structure, self._sampling()
         if isinstance(structure, AttentionStructure):
             return [Stage("align", c.n_epochs_align, self.align, Optimizer(c.lr_align), sampling)]
         rounds = []
