@@ -206,22 +206,16 @@ def _scores(frame: pd.DataFrame, records: Sequence[Record]) -> list[dict[str, An
     runs = set(zip(ours["dataset"], ours["seed"], strict=True))
     quality = [r for r in records if r.get("study") == "quality" and r["method"] == KNOWN]
     known = {(r["dataset"], r["seed"]): r for r in quality if (r["dataset"], r["seed"]) in runs}
+    scored = frame[frame["scores"].notna()]
+    scores = pd.DataFrame(scored["scores"].tolist()).groupby(scored["method"].to_numpy()).mean()
     rows = []
     for name in ("acc", "recall", "tail"):
         given = f"{np.mean([r['scores'][name] for r in known.values()]):.3f} with K" if known else ""
-        means = frame.groupby("method")["scores"].apply(
-            lambda own, name=name: np.mean([x[name] for x in own])
-        )
-        rows.append({"data": name.upper() if name == "acc" else name, "range": given, **_cells(means, ".3f")})
+        title = name.upper() if name == "acc" else name
+        rows.append({"data": title, "range": given, **_cells(scores[name], ".3f")})
     given = f"{np.mean([r['cpu_seconds'] for r in known.values()]):.1f} with K" if known else ""
-    return [
-        *rows,
-        {
-            "data": "CPU seconds",
-            "range": given,
-            **_cells(frame.groupby("method")["cpu_seconds"].mean(), ".1f"),
-        },
-    ]
+    cpu = frame.groupby("method")["cpu_seconds"].mean()
+    return [*rows, {"data": "CPU seconds", "range": given, **_cells(cpu, ".1f")}]
 
 
 def _row(name: Any, part: pd.DataFrame) -> dict[str, Any]:
