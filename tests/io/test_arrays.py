@@ -113,7 +113,7 @@ def test_only_what_is_used_is_read_and_counted(monkeypatch):
     def never():
         raise AssertionError("read")
 
-    monkeypatch.setattr(limits, "MAX_BYTES", A.nbytes)
+    monkeypatch.setenv(limits.MAX_MEMORY, str(A.nbytes))
     arrays = stored(a=A) | {"huge": LazyArray((10**9, 10**9), np.dtype(float), never)}
     assert assemble(arrays, ["a"], None).views.names == ("a",)
     with pytest.raises(DataError, match="GiB"):
@@ -194,8 +194,8 @@ def test_an_archive_that_swells_is_refused(tmp_path, monkeypatch):
 
 
 def test_arrays_beyond_the_limit_are_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(limits, "MAX_BYTES", VIEW.nbytes - 1)
-    with pytest.raises(ValueError, match=r"set\.npz: its arrays take .* GiB"):
+    monkeypatch.setenv(limits.MAX_MEMORY, str(VIEW.nbytes - 1))
+    with pytest.raises(ValueError, match=r"set\.npz: its contents take .* GiB"):
         read_views(WRITERS["npz"](tmp_path))
 
 
@@ -224,7 +224,7 @@ def test_altered_values_are_noticed(tmp_path):
 
 def test_files_are_mapped_and_not_read(tmp_path, monkeypatch):
     np.save(tmp_path / "a.npy", np.nan_to_num(VIEW))
-    monkeypatch.setattr(limits, "MAX_BYTES", 0)
+    monkeypatch.setenv(limits.MAX_MEMORY, str(0))
     mapped = map_npy_files({"a": tmp_path / "a.npy"})["a"].load()
     assert isinstance(mapped, np.memmap)
     array = read_views(tmp_path / "a.npy").views.arrays[0]

@@ -88,8 +88,8 @@ def test_sizes_are_checked_before_memory_is_taken(path, monkeypatch):
         read_views(path)
     with h5py.File(path, "w") as file:
         file["a"] = A
-    monkeypatch.setattr(limits, "MAX_BYTES", A.nbytes - 1)
-    with pytest.raises(ValueError, match=r"set\.h5: its arrays take"):
+    monkeypatch.setenv(limits.MAX_MEMORY, str(A.nbytes - 1))
+    with pytest.raises(ValueError, match=r"set\.h5: its contents take"):
         read_views(path)
 
 
@@ -125,7 +125,7 @@ def test_large_matrices_are_mapped_and_take_no_memory(path, monkeypatch, all_are
     with h5py.File(path, "w") as file:
         file["a"], file["labels"] = A, KIND.astype("S")
         file.create_dataset("b", data=B, chunks=True, compression="gzip")
-    monkeypatch.setattr(limits, "MAX_BYTES", KIND.nbytes)
+    monkeypatch.setenv(limits.MAX_MEMORY, str(KIND.nbytes))
     views = read_views(path).views
     assert all(map(is_mapped, views.arrays))
     assert np.array_equal(np.asarray(views.arrays[0]), A, equal_nan=True)

@@ -10,8 +10,9 @@ from protocol_mvc.io.limits import (
     check_disk_space,
     check_ratio,
     check_size,
-    file_errors,
-    memory_limit,
+    limited_memory,
+    parse_size,
+    reading,
     require_module,
 )
 
@@ -21,18 +22,18 @@ from protocol_mvc.io.limits import (
 )
 def test_what_libraries_raise_names_the_file(tmp_path, error):
     raised = pytest.raises(DataFileError, match=r"^File .*x\.npz .* a thing \([^\n]+\): ")
-    with raised, file_errors(tmp_path / "x.npz", "a thing"):
+    with raised, reading(tmp_path / "x.npz", "a thing"):
         raise error
 
 
 def test_lack_of_memory_is_not_called_damage(tmp_path):
     raised = pytest.raises(DataFileError, match=r"^File .*x\.npz .*memory")
-    with raised, file_errors(tmp_path / "x.npz", "a thing"):
+    with raised, reading(tmp_path / "x.npz", "a thing"):
         raise MemoryError
 
 
 def test_data_errors_keep_their_message(tmp_path):
-    with pytest.raises(DataFileError, match=r"^Folder .*: it is odd\.$"), file_errors(tmp_path, "a thing"):
+    with pytest.raises(DataFileError, match=r"^Folder .*: it is odd\.$"), reading(tmp_path, "a thing"):
         raise DataError("it is odd.")
 
 
@@ -41,32 +42,44 @@ CLEAR = (DataFileError("a"), FileNotFoundError("a"), PermissionError("a"), Impor
 
 @pytest.mark.parametrize("error", CLEAR)
 def test_clear_errors_pass(tmp_path, error):
-    with pytest.raises(type(error)) as raised, file_errors(tmp_path, "a thing"):
+    with pytest.raises(type(error)) as raised, reading(tmp_path, "a thing"):
         raise error
     assert raised.value is error
 
 
 def test_faults_of_the_program_pass(tmp_path):
-    with pytest.raises(AssertionError), file_errors(tmp_path, "a thing"):
+    with pytest.raises(AssertionError), reading(tmp_path, "a thing"):
         raise AssertionError
 
 
 def test_sizes_are_bounded(monkeypatch):
-    check_size(memory_limit())
-    with pytest.raises(DataError, match="GiB"):
-        check_size(memory_limit() + 1)
-    monkeypatch.setattr(limits, "MAX_BYTES", 2**20)
     check_size(2**20)
-    with pytest.raises(DataError, match=r"0\.00195 GiB, .*0\.000977 GiB"):
+    with pytest.raises(DataError, match="GiB"):
+        check_size(2**60)
+    monkeypatch.setenv(limits.MAX_MEMORY, str(2**20))
+    check_size(2**20)
+    with pytest.raises(DataError, match=r"0\.00195 GiB .*0\.000977 GiB"):
         check_size(2**21)
 
 
-def test_unknown_memory_is_no_limit(monkeypatch):
-    def unknown(name):
-        raise ValueError(name)
+@pytest.mark.parametrize(
+    ("text", "n_bytes"),
+    [("10", 10), ("2K", 2048), ("500M", 500 * 2**20), ("1.5G", 3 * 2**29), ("4 GiB", 2**32)],
+)
+def test_amounts_of_memory_have_units(text, n_bytes):
+    assert parse_size(text) == n_bytes
+    with pytest.raises(ValueError, match="such as 500M"):
+        parse_size(f"{text}x")
 
-    monkeypatch.setattr("os.sysconf", unknown)
-    check_size(limits.MAX_BYTES)
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux limits the memory of a process")
+def test_memory_is_limited_while_it_grows(tmp_path):
+    raised = pytest.raises(DataFileError, match=r"^File .*x\.npz takes more than .* GiB of memory")
+    with raised, reading(tmp_path / "x.npz", "a thing"), limited_memory(0):
+        text = "x" * 2**20
+        numbers = [text + str(i) for i in range(2**21)]
+        assert not numbers
+    assert len(bytearray(2**28)) == 2**28
 
 
 def test_decompression_bombs_are_refused():

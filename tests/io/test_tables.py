@@ -181,7 +181,7 @@ def test_the_index_of_parquet_is_found(tmp_path):
 def test_sizes_are_checked_first(tmp_path, monkeypatch, suffix):
     path = tmp_path / f"t{suffix}"
     FRAME.to_csv(path) if suffix == ".csv" else FRAME.to_parquet(path)
-    monkeypatch.setattr(limits, "MAX_BYTES", 10)
+    monkeypatch.setenv(limits.MAX_MEMORY, str(10))
     with pytest.raises(DataError, match="GiB"):
         open_table(path).read([])
 

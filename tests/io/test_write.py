@@ -1,5 +1,6 @@
 """Labels are read back to the bit, and the rest of a file does not change."""
 
+import csv
 import sys
 from types import SimpleNamespace
 from typing import Any
@@ -16,6 +17,8 @@ from tests.io.samples import IDS, KIND, WRITERS, load
 from tests.io.temporary import folder
 
 from protocol_mvc.io import write_anndata, write_labels
+from protocol_mvc.io.labels import read_labels
+from protocol_mvc.io.table_format import unescape_cell
 
 PROBA = np.random.default_rng(0).dirichlet(np.ones(3), size=8).astype(np.float32)
 EMBEDDING = np.random.default_rng(1).normal(size=(8, 4)).astype(np.float32)
@@ -42,13 +45,48 @@ def test_labels_come_back(tmp_path, suffix, ids):
     assert [file.name for file in tmp_path.iterdir()] == [path.name]
 
 
-@given(st.lists(st.text(st.characters(codec="utf-8", exclude_categories=["C"])), min_size=1), st.booleans())
-def test_any_text_is_an_id(ids, wide):
-    proba = np.full((len(ids), 2 if wide else 1), 0.5)
+SOURCES = [
+    "=1+1",
+    "+x",
+    "-x",
+    "@x",
+    "'=x",
+    "-5",
+    "a\rb",
+    "c\nd",
+    'e"f',
+    "g\0h",
+    "i\r\nj",
+    " k ",
+    "l,m",
+    "\tn",
+]
+texts = st.text(st.characters(codec="utf-8", exclude_characters="\u2400"), min_size=1).filter(str.strip)
+
+
+@given(
+    st.lists(st.one_of(texts, st.sampled_from(SOURCES)), min_size=1, unique=True),
+    st.sampled_from(["csv", "tsv"]),
+)
+def test_any_text_is_an_id(ids, suffix):
+    proba, sep = np.full((len(ids), 2), 0.5), "," if suffix == "csv" else "\t"
     with folder() as place:
-        path = write_labels(place / "labels.csv", ids, np.zeros(len(ids), dtype=int), proba)
-        table = pd.read_csv(path, dtype={"id": str}, keep_default_na=False)
-    assert table["id"].tolist() == ids
+        path = write_labels(place / f"labels.{suffix}", ids, np.zeros(len(ids), dtype=int), proba)
+        frame = pd.read_csv(path, dtype={"id": str}, keep_default_na=False, sep=sep)
+        with path.open(newline="", encoding="utf-8") as file:
+            rows = [row[0] for row in csv.reader(file, delimiter=sep)][1:]
+        found = read_labels(path)
+    assert frame["id"].tolist() == rows
+    assert [unescape_cell(row) for row in rows] == ids == found.sample_ids
+
+
+@pytest.mark.parametrize("text", ["=1+1", "+x", "-x", "@x", "\tx", "\rx"])
+def test_spreadsheets_find_no_formulas(tmp_path, text):
+    path = write_labels(tmp_path / "labels.csv", [text, "b"], [0, 1], np.eye(2))
+    with path.open(newline="") as file:
+        assert next(csv.DictReader(file))["id"] == f"'{text}"
+    numbers = write_labels(tmp_path / "numbers.csv", [-5, -6], [0, 1], np.eye(2))
+    assert numbers.read_text().splitlines()[1].startswith("-5,")
 
 
 def test_csv_needs_no_package(tmp_path, monkeypatch):

@@ -28,18 +28,44 @@ from protocol_mvc.data.digits import load_digits_views
 from protocol_mvc.estimators.base import MultiViewClusterer
 from protocol_mvc.estimators.cluster_count import Bounds, parse_auto
 from protocol_mvc.estimators.clusterers import ESTIMATORS
+from protocol_mvc.io import limits
 from protocol_mvc.io.columns import ANNDATA_FILES, read_column
 from protocol_mvc.io.labels import SUFFIXES, LabelFile, match_labels, read_labels
 from protocol_mvc.io.table_format import split_name
 from protocol_mvc.io.table_preparation import Preparation
 from protocol_mvc.io.tables import TABLE_FILES
 from protocol_mvc.utils.config import flatten_config, update_config
+from protocol_mvc.utils.files import read_regular
 from protocol_mvc.utils.text import short_repr
 
 FILE_COLUMN = re.compile(
     rf"(.+(?:{'|'.join(map(re.escape, (*ANNDATA_FILES, *TABLE_FILES)))})):(.+)", re.IGNORECASE
 )
-LOADERS = {".yaml": yaml.safe_load, ".yml": yaml.safe_load, ".toml": tomllib.loads, ".json": json.loads}
+MAX_CONFIG = 2**20  # bytes of a config file
+
+
+class PlainLoader(yaml.SafeLoader):  # type: ignore[misc]
+    """Reads YAML without aliases, by which a small file can become very large."""
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        """Read a value, or refuse an alias."""
+        if self.check_event(yaml.AliasEvent):
+            event = self.peek_event()
+            raise yaml.composer.ComposerError(None, None, f"the alias *{event.anchor}", event.start_mark)
+        return super().compose_node(parent, index)
+
+
+def load_yaml(text: str) -> Any:
+    """Return the contents of a YAML text without aliases."""
+    return yaml.load(text, PlainLoader)
+
+
+LOADERS: dict[str, Callable[[str], Any]] = {
+    ".yaml": load_yaml,
+    ".yml": load_yaml,
+    ".toml": tomllib.loads,
+    ".json": json.loads,
+}
 
 
 def check_auto(n_clusters: str) -> str:
@@ -157,9 +183,8 @@ def _read_file(file: Path) -> dict[str, Any]:
     load = LOADERS.get(file.suffix.lower())
     if load is None:
         raise typer.BadParameter(f"config file {file} must end in one of {', '.join(LOADERS)}")
-    content = file.read_bytes()
     try:
-        found = load(content.decode("utf-8"))
+        found = load(read_regular(file.resolve(), MAX_CONFIG).decode("utf-8"))
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise typer.BadParameter(f"config file {file} is not valid: {' '.join(str(error).split())}") from None
     if found is not None and not isinstance(found, dict):
@@ -205,6 +230,17 @@ def parse_views(prefixes: str | None, file: Path | None) -> dict[str, str | list
         raise typer.BadParameter(
             f"{file} must give a prefix or a list of columns for each view, as in 'image: image_'"
         ) from None
+
+
+def set_max_memory(size: str | None) -> None:
+    """Set the memory that the contents of files may take, for this process."""
+    if size is None:
+        return
+    try:
+        limits.parse_size(size)
+    except ValueError as error:
+        raise typer.BadParameter(f"--max-memory: {error}") from None
+    os.environ[limits.MAX_MEMORY] = size
 
 
 def parse_id_columns(words: Iterable[str]) -> str | dict[str, str] | None:

@@ -152,6 +152,13 @@ Resume = Annotated[bool, Option("--resume", help="Continue the interrupted fit i
 Json = Annotated[bool, Option("--json", help="Print one JSON document, also for an error.")]
 Quiet = Annotated[bool, Option("--quiet", "-q", help="Print nothing but errors.")]
 Force = Annotated[bool, Option("--force", help="Overwrite existing output.")]
+MaxMemory = Annotated[
+    str | None,
+    Option(
+        metavar="SIZE",
+        help="Memory that the contents of files may take, such as 4G. Default: half of the free.",
+    ),
+]
 
 
 @dataclass(frozen=True)
@@ -169,11 +176,19 @@ class DataOptions:
     missing: Missing = None
     dropped: Dropped = None
     features: Features = None
+    max_memory: MaxMemory = None
 
     def source(self) -> "Source":
         """Return where the data come from and how to read them."""
-        from protocol_mvc.cli.inputs import Source, parse_id_columns, parse_table_options, parse_views
+        from protocol_mvc.cli.inputs import (
+            Source,
+            parse_id_columns,
+            parse_table_options,
+            parse_views,
+            set_max_memory,
+        )
 
+        set_max_memory(self.max_memory)
         return Source(
             paths=self.data,
             view_names=self.views,

@@ -30,9 +30,10 @@ from protocol_mvc.io.model import check_replaceable, model_errors
 from protocol_mvc.io.write import label_columns, write_columns, write_table
 from protocol_mvc.report import write_report
 from protocol_mvc.report.page import SCORES, compare_labels
-from protocol_mvc.utils.files import atomic_write, atomic_write_folder
+from protocol_mvc.utils.files import atomic_write, atomic_write_folder, read_regular
 
 MODEL, LABELS, RECORD, REPORT, MARKERS = "model", "labels.csv", "run.json", "report.html", "markers.csv"
+MAX_RECORD = 2**26  # bytes
 CHECKPOINT = "checkpoint"  # of an unfinished fit
 PENDING = (
     ".pending"  # folder in that of a model, with the other files of a run until they are in their places
@@ -151,7 +152,7 @@ def open_run(folder: Path) -> Run:
             raise ModelFileError(f"{folder} is an interrupted fit: run `protocol-mvc fit` with --resume.")
         return Run(folder)
     try:
-        found = json.loads(record.read_bytes())
+        found = json.loads(read_regular(record, MAX_RECORD))
         source = Source.model_validate(found["data"])
         stable = tuple(map(float, (found.get("stability") or {}).get("cluster_jaccard", ())))
         return Run(folder / MODEL, source, str(found["data"]["sha256"]), str(found["command"]), stable)

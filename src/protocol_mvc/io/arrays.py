@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from protocol_mvc.data.views import Views, as_views, replace_mask
 from protocol_mvc.exceptions import DataError
 from protocol_mvc.io.column_roles import LABEL_NAMES, looks_like_truth
-from protocol_mvc.io.limits import check_ratio, check_size, data_errors, file_errors
+from protocol_mvc.io.limits import check_ratio, check_size, data_errors, reading
 from protocol_mvc.io.table_preparation import Preparation
 from protocol_mvc.utils.text import list_names
 
@@ -184,7 +184,7 @@ def map_npy_files(files: Mapping[str, Path]) -> dict[str, LazyArray]:
     """Return `.npy` files as memory maps by name."""
     arrays = {}
     for name, path in files.items():
-        with file_errors(path, ".npy data"):
+        with reading(path, ".npy data"):
             arrays[name] = npy.open_memmap(path, mode="r")
     return loaded_arrays(arrays)
 

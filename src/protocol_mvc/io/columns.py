@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from protocol_mvc.exceptions import DataError, DataFileError
 from protocol_mvc.io.arrays import to_builtin_dtype
 from protocol_mvc.io.hdf5 import read_obs_column
-from protocol_mvc.io.limits import file_errors
+from protocol_mvc.io.limits import reading
 from protocol_mvc.io.table_format import split_name
 from protocol_mvc.io.table_views import read_table_column
 from protocol_mvc.io.tables import TABLE_FILES
@@ -39,7 +39,7 @@ def read_column(
     suffix = split_name(path)[1]
     if suffix not in (*ANNDATA_FILES, *TABLE_FILES):
         raise DataFileError(f"File {path} has no columns: use {', '.join((*ANNDATA_FILES, *TABLE_FILES))}.")
-    with file_errors(path, "a table"):
+    with reading(path, "a table"):
         is_table = suffix in TABLE_FILES
         found = read_table_column(path, column, id_columns) if is_table else read_obs_column(path, column)
         return _align(found, sample_ids)

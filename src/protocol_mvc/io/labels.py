@@ -8,8 +8,15 @@ import numpy as np
 import numpy.typing as npt
 
 from protocol_mvc.io.column_roles import ID_COLUMNS, LABEL_NAMES
-from protocol_mvc.io.limits import file_errors
-from protocol_mvc.io.table_format import TableOptions, detect_format, parse_number, read_rows, split_name
+from protocol_mvc.io.limits import reading
+from protocol_mvc.io.table_format import (
+    TableOptions,
+    detect_format,
+    parse_number,
+    read_rows,
+    split_name,
+    unescape_cell,
+)
 from protocol_mvc.io.table_views import parse_labels
 from protocol_mvc.io.tables import TABLE_FILES, open_table
 
@@ -36,7 +43,7 @@ def read_labels(path: Path) -> LabelFile:
     suffix = split_name(path)[1]
     if suffix not in SUFFIXES:
         raise ValueError(f"File {path} cannot be read as labels: use {', '.join(SUFFIXES)}.")
-    with file_errors(path, "labels"):
+    with reading(path, "labels"):
         if suffix == ".npy":
             array = np.array(np.load(path, mmap_mode="r", allow_pickle=False))
             if array.ndim != 1 or len(array) == 0:
@@ -48,7 +55,7 @@ def read_labels(path: Path) -> LabelFile:
             rows = [table.columns, *frame.astype(str).to_numpy().tolist()]
         else:
             rows = [row for _, row in read_rows(path, detect_format(path, TableOptions()))]
-        ids, labels = _split_columns([[cell.strip() for cell in row] for row in rows])
+        ids, labels = _split_columns([[unescape_cell(cell) for cell in row] for row in rows])
         if not labels:
             raise ValueError("it has no labels")
         if ids is not None and len(set(ids)) < len(ids):
@@ -58,12 +65,12 @@ def read_labels(path: Path) -> LabelFile:
 
 def _split_columns(rows: Sequence[Sequence[str]]) -> tuple[list[str] | None, list[str]]:
     """Return the column of ids, if there is one, and the column of labels, without their names."""
-    names = [name.lower() for name in rows[0]] if rows else []
+    names = [name.strip().lower() for name in rows[0]] if rows else []
     if len(names) <= 1:
         cells = _column(rows, 0)
         is_word = bool(names) and parse_number(names[0]) is None
         has_header = is_word and (names[0] in LABEL_NAMES or None not in map(parse_number, cells[1:]))
-        return None, cells[int(has_header) :]
+        return None, [cell.strip() for cell in cells[int(has_header) :]]
     ids = next((names.index(name) for name in ("", *ID_COLUMNS) if name in names), None)
     labels = next((names.index(name) for name in LABEL_NAMES if name in names), None)
     if len(names) == 2:  # the order is ids, labels unless the names say otherwise
@@ -72,13 +79,14 @@ def _split_columns(rows: Sequence[Sequence[str]]) -> tuple[list[str] | None, lis
         raise ValueError(f"none of its columns ({', '.join(names)}) is named 'id', or none 'label'")
     if parse_number(rows[0][labels]) is not None or rows[0][labels] in _column(rows[1:], labels):
         raise ValueError("its first line is a sample, but names of columns such as 'id,label' are expected")
-    return _column(rows[1:], ids), _column(rows[1:], labels)
+    return _column(rows[1:], ids), [label.strip() for label in _column(rows[1:], labels)]
 
 
 def _column(rows: Sequence[Sequence[str]], position: int) -> list[str]:
     cells = [row[position] if position < len(row) else "" for row in rows]
-    if "" in cells:
-        raise ValueError(f"sample {cells.index('')} has nothing in column {position + 1}")
+    empty = [i for i, cell in enumerate(cells) if not cell.strip()]
+    if empty:
+        raise ValueError(f"sample {empty[0] + 1} has nothing in column {position + 1}")
     return cells
 
 
@@ -93,9 +101,11 @@ def match_labels(pred: LabelFile, true: LabelFile) -> tuple[npt.NDArray[Any], np
             problem = f"{pred.name} has {len(pred.labels)} labels but {true.name} has {len(true.labels)}"
             raise ValueError(f"{problem}: give both an id column, or the same samples in the same order.")
         return pred.labels, true.labels
-    position = {sample: i for i, sample in enumerate(true.sample_ids)}
-    lost = [sample for sample in pred.sample_ids if sample not in position]
+    position = {sample.strip(): i for i, sample in enumerate(true.sample_ids)}
+    position |= {sample: i for i, sample in enumerate(true.sample_ids)}
+    rows = [position.get(sample, position.get(sample.strip(), -1)) for sample in pred.sample_ids]
+    lost = [sample for sample, row in zip(pred.sample_ids, rows, strict=True) if row < 0]
     if lost:
         lacking = f"{len(lost)} of the {len(pred.sample_ids)} samples of {pred.name}"
         raise ValueError(f"{true.name} lacks {lacking}, for example {lost[0]!r}.")
-    return pred.labels, true.labels[[position[sample] for sample in pred.sample_ids]]
+    return pred.labels, true.labels[rows]

@@ -27,7 +27,7 @@ from scipy.sparse import csc_array, csr_array
 from protocol_mvc.data.checks import Matrix, is_sparse
 from protocol_mvc.exceptions import DataError
 from protocol_mvc.io.hdf5 import check_dataset, get_member, is_dataset
-from protocol_mvc.io.limits import check_size, file_errors, memory_limit, require_module
+from protocol_mvc.io.limits import check_size, memory_limit, reading, require_module, used_memory
 
 Arrays: TypeAlias = dict[str, NDArray[Any]]
 
@@ -51,7 +51,7 @@ def read_mat(path: Path) -> dict[str, Matrix]:
         The views (n, D_v) by name (X1, or X{1} for the first cell of X) in the numeric type of the file, and
         "labels" (n,), if there are any, as integers 0, 1, ... in the order of the file's values.
     """
-    with file_errors(path, ".mat data"):
+    with reading(path, ".mat data"):
         with path.open("rb") as file:
             head = file.read(512 + len(HDF5_SIGNATURE))
         is_hdf5 = head.startswith(HDF5_SIGNATURE) or head.endswith(HDF5_SIGNATURE)
@@ -269,8 +269,7 @@ def _run_child(function: Callable[[], Arrays], file: IO[bytes]) -> NoReturn:
             for stream in (1, 2):
                 os.dup2(silence, stream)
             resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-            data_pages = int(Path("/proc/self/statm").read_text().split()[5])
-            limit = data_pages * os.sysconf("SC_PAGE_SIZE") + memory_limit()
+            limit = used_memory() + memory_limit()
             resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
         try:
             arrays: Any = function()

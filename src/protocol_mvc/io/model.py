@@ -11,7 +11,6 @@ import io
 import json
 import math
 import os
-import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
@@ -33,7 +32,7 @@ from protocol_mvc.partition.edits import Edit, Merge, Split
 from protocol_mvc.partition.outliers import OutlierReference
 from protocol_mvc.utils.config import make_config
 from protocol_mvc.utils.device import resolve_device
-from protocol_mvc.utils.files import atomic_write_folder, watch_folder
+from protocol_mvc.utils.files import atomic_write_folder, read_regular, watch_folder
 
 SCHEMA_VERSION = 1  # increase it when earlier versions of the library cannot read the folder any more
 ARRAYS, CONFIG, HISTORY = "model.safetensors", "config.json", "history.csv"
@@ -425,12 +424,7 @@ def _read_once(folder: Path) -> SavedModel:
 
 
 def _read_file(path: Path) -> bytes:
-    info = path.lstat()
-    if not stat.S_ISREG(info.st_mode):
-        raise ValueError("it is a link or not a file")
-    if info.st_size > MAX_BYTES[path.name]:
-        raise ValueError(f"it has {info.st_size} bytes, more than {MAX_BYTES[path.name]}")
-    return path.read_bytes()
+    return read_regular(path, MAX_BYTES[path.name])
 
 
 def _format_history(history: History) -> str:

@@ -10,7 +10,7 @@ from protocol_mvc.data.views import Views
 from protocol_mvc.exceptions import DataError, DataFileError
 from protocol_mvc.io.arrays import Contents, assemble, loaded_arrays, map_npy_files, open_npz
 from protocol_mvc.io.hdf5 import open_hdf5, read_anndata
-from protocol_mvc.io.limits import file_errors
+from protocol_mvc.io.limits import reading
 from protocol_mvc.io.matlab import read_mat
 from protocol_mvc.io.table_columns import TableViews
 from protocol_mvc.io.table_format import DEFAULTS, TableOptions, split_name
@@ -82,7 +82,7 @@ def read_views(
         for name, given in {"id_column": id_column, "table_options": table_options}.items():
             if given is not None and given != DEFAULTS:
                 raise DataFileError(f"File {files[0]} is not a table: leave {name} ({given!r}) out.")
-    with file_errors(place, "a table" if kind == TABLES else f"{kind} data"):
+    with reading(place, "a table" if kind == TABLES else f"{kind} data"):
         if kind in (TABLES, ".npy"):
             by_view = by_view or _name_files(files)
         if kind == TABLES:

@@ -26,6 +26,8 @@ MAX_CELL = 2**24  # characters; the limit of the csv module is smaller than a lo
 WHOLE = re.compile(r"[-+]?\d+")
 NUMBER = re.compile(r"[-+]?(\d+[.,]?\d*|[.,]\d+)([eE][-+]?\d+)?")
 THOUSANDS = {mark: re.compile(rf"[-+]?\d{{1,3}}({re.escape(mark)}\d{{3}})+") for mark in ".,"}
+FORMULA = re.compile(r"'*[=+\-@\t\r]")
+NUL_SYMBOL = "\u2400"
 
 
 class TableOptions(BaseModel):
@@ -218,6 +220,21 @@ def _detect_decimal(rows: Sequence[Sequence[str]]) -> str:
     points = [cell for cell in numbers if "." in cell and not THOUSANDS["."].fullmatch(cell)]
     commas = any("," in cell for cell in numbers)
     return "," if (commas or grouped) and not points else "."
+
+
+def escape_cell(text: str) -> str:
+    """Return a text that spreadsheets do not take for a formula: `=`, `+`, `-`, `@` get an apostrophe before.
+
+    Numbers stay as they are. NUL, at which many readers cut a cell, becomes its visible symbol.
+    """
+    text = text.replace("\0", NUL_SYMBOL)
+    return f"'{text}" if FORMULA.match(text) and parse_number(text) is None else text
+
+
+def unescape_cell(text: str) -> str:
+    """Undo `escape_cell`."""
+    text = text[1:] if text.startswith("'") and FORMULA.match(text) else text
+    return text.replace(NUL_SYMBOL, "\0")
 
 
 def parse_number(text: str, decimal: str = ".") -> float | None:

@@ -13,9 +13,9 @@ from protocol_mvc.data.views import as_views
 from protocol_mvc.exceptions import DataError
 from protocol_mvc.io.arrays import Contents, to_builtin_dtype
 from protocol_mvc.io.column_roles import ID_COLUMNS, UNNAMED_COLUMN, find_name
-from protocol_mvc.io.limits import check_column, data_errors, file_errors
+from protocol_mvc.io.limits import check_column, data_errors, reading
 from protocol_mvc.io.table_columns import TableViews, TruthColumns, find_id_columns, split_by_view
-from protocol_mvc.io.table_format import DEFAULTS, TableOptions
+from protocol_mvc.io.table_format import DEFAULTS, TableOptions, unescape_cell
 from protocol_mvc.io.table_preparation import Preparation, prepare
 from protocol_mvc.io.tables import Table, open_table
 from protocol_mvc.utils.text import list_names
@@ -54,14 +54,14 @@ def read_tables(
         raise DataError(f"views by columns need one table, not {len(files)}.")
     tables = {}
     for name, path in files.items():
-        with file_errors(path, "a table"):
+        with reading(path, "a table"):
             tables[name] = open_table(path, options)
     ids = find_id_columns(tables, id_column)
     truth = TruthColumns(tables, labels, options.features, ids)
     frames, known, notes = _read_frames(tables, ids, truth, view_columns, options)
     prepared = {}
     for name, (frame, table) in frames.items():
-        with file_errors(table.path, "a table"):
+        with reading(table.path, "a table"):
             fitted = (preparation or {}).get(name)
             prepared[name] = prepare(frame, table, options.missing, fitted, options.features)
             notes += prepared[name].notes
@@ -86,7 +86,7 @@ def _read_frames(
     frames, known, notes = dict[str, _Frame](), list[Any](), list[str]()
     for name, table in tables.items():
         notes += table.notes
-        with file_errors(table.path, "a table"):
+        with reading(table.path, "a table"):
             frame, found = _read_frame(table, ids.get(name), truth.by_table[name], options)
             known += [column for label, column in found.items() if label == truth.chosen]
             if view_columns is None:
@@ -131,7 +131,7 @@ def _read_frame(
 def _set_ids(frame: Any, id_column: str, table: Table) -> None:
     """Make the id column the index of a data frame, as text without surrounding blanks."""
     ids = frame.pop(id_column)
-    texts = ids.astype(object).where(ids.notna(), "").map(str).str.strip()
+    texts = ids.astype(object).where(ids.notna(), "").map(str).map(unescape_cell).str.strip()
     if (texts == "").any():
         row = int((texts == "").to_numpy().argmax())
         raise DataError(f"{table.place(row)} has no id in the column {id_column!r}.")

@@ -1,6 +1,5 @@
 """Write labels as a table or into a copy of an `.h5mu` or `.h5ad` file, and data as plain arrays."""
 
-import csv
 import json
 import re
 import shutil
@@ -18,9 +17,9 @@ from protocol_mvc.exceptions import DataError
 from protocol_mvc.io.arrays import IDS, MASK, is_special, to_builtin_dtype
 from protocol_mvc.io.column_roles import LABEL_NAMES
 from protocol_mvc.io.hdf5 import OMICS_PACKAGES, get_member, read_names
-from protocol_mvc.io.limits import check_disk_space, file_errors, require_module
+from protocol_mvc.io.limits import check_disk_space, reading, require_module
 from protocol_mvc.io.read import AnyPath, MultiViewDataset, read_views
-from protocol_mvc.io.table_format import SEPARATORS
+from protocol_mvc.io.table_format import SEPARATORS, escape_cell
 from protocol_mvc.utils.files import atomic_write, atomic_write_folder
 
 ANNOTATED = (".h5mu", ".h5ad")
@@ -84,10 +83,22 @@ def label_columns(
 
 
 def write_table(file: IO[str], columns: Mapping[str, NDArray[Any]], delimiter: str = ",") -> None:
-    """Write columns by name; numbers become the shortest text that is read back to the same bits."""
-    writer = csv.writer(file, delimiter=delimiter, lineterminator="\n")
-    writer.writerow(columns)
-    writer.writerows(zip(*(map(str, column) for column in columns.values()), strict=True))
+    """Write columns by name; numbers become the shortest text that is read back to the same bits.
+
+    Texts that a spreadsheet would take for formulas are escaped (`escape_cell`).
+    """
+    texts = [[str(x) for x in column] for column in columns.values()]
+    escaped = [
+        [escape_cell(x) for x in text] if column.dtype.kind in "OU" else text
+        for column, text in zip(columns.values(), texts, strict=True)
+    ]
+    for row in ([escape_cell(name) for name in columns], *zip(*escaped, strict=True)):
+        file.write(delimiter.join(_quote(cell, delimiter) for cell in row) + "\n")
+
+
+def _quote(cell: str, delimiter: str) -> str:
+    """Return a cell in quotes if it needs them; the csv module of Python 3.11 forgets carriage returns."""
+    return '"' + cell.replace('"', '""') + '"' if set(cell) & {delimiter, '"', "\r", "\n"} else cell
 
 
 def write_anndata(
@@ -138,7 +149,7 @@ def write_anndata(
         n_bytes = features.nbytes + 100 * len(features) + 2**20  # of the results
         check_disk_space(target, source.stat().st_size + n_bytes)
         shutil.copyfile(source, temporary)
-        with file_errors(source, f"{source.suffix} data"), h5py.File(temporary, "r") as file:
+        with reading(source, f"{source.suffix} data"), h5py.File(temporary, "r") as file:
             rows = _match_rows(file, columns["id"], len(features))
         n_clusters = max(len(columns) - 3, int(columns["label"].max(initial=-1)) + 1)
         categories = [str(k) for k in range(n_clusters)] if names is None else list(names)

@@ -29,7 +29,7 @@ from protocol_mvc.nn.seeded import Dropout
 from protocol_mvc.training.stage import Callback, EpochRecord, Tensors, TrainingState
 from protocol_mvc.utils.device import resolve_device
 from protocol_mvc.utils.distributed import rank, require_equal
-from protocol_mvc.utils.files import atomic_write
+from protocol_mvc.utils.files import atomic_write, read_regular
 from protocol_mvc.utils.random import Seed, resolve_seed
 
 SAVE_INTERVAL = 5.0  # seconds between two checkpoints
@@ -235,9 +235,7 @@ class Checkpoint(Callback):
         """Return the stored state; None, with a warning, if the file is damaged."""
         path = self.folder / FILE_NAME
         try:
-            if path.is_symlink() or path.stat().st_size > MAX_BYTES:
-                raise ValueError("it is a link or too large")
-            data = path.read_bytes()
+            data = read_regular(path, MAX_BYTES)
             content, digest = data[:-DIGEST_SIZE], data[-DIGEST_SIZE:]
             if hashlib.sha256(content).digest() != digest:
                 raise ValueError("it is truncated or altered")

@@ -12,6 +12,7 @@ import os
 import re
 import secrets
 import shutil
+import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -127,6 +128,20 @@ def _identity(path: Path) -> tuple[int, int] | None:
     except (OSError, ValueError):
         return None
     return info.st_dev, info.st_ino
+
+
+def read_regular(path: Path, max_bytes: int) -> bytes:
+    """Return the contents of a regular file; reading a device or pipe may never end.
+
+    Raises:
+        ValueError: If it is a link or no file, or larger than `max_bytes`.
+    """
+    info = path.lstat()
+    if not stat.S_ISREG(info.st_mode):
+        raise ValueError("it is a link or not a file")
+    if info.st_size > max_bytes:
+        raise ValueError(f"it has {info.st_size} bytes, more than {max_bytes}")
+    return path.read_bytes()
 
 
 def is_temporary(name: str) -> bool:
