@@ -51,7 +51,7 @@ from benchmarks.options import (
 )
 from benchmarks.records import Record
 from benchmarks.runs import Unit, cluster, run_missing
-from benchmarks.sections import METHOD_SECTIONS, SECTIONS
+from benchmarks.sections import METHOD_SECTIONS, PAPER_SECTIONS, SECTIONS
 
 app = typer.Typer(help="Measured runs, recorded as JSON lines, and tables of them.", no_args_is_help=True)
 
@@ -157,7 +157,7 @@ def ablation(
     seeds: Seeds = "0,1,2",
     changes: Set = None,
     preset: Annotated[Literal["default", "paper"], typer.Option(help="Preset that is varied.")] = "default",
-    records: RecordFile = RESULTS / "ablation.jsonl",
+    records: RecordFile = RESULTS / "runs.jsonl",
     data_home: DataHome = None,
 ) -> None:
     """Run the ablation of the paper: base, with POT labels, with POT labels and rebalanced losses."""
@@ -275,15 +275,15 @@ def tsne(
     seed: Annotated[int, typer.Option(help="Seed of the data and of the method.")] = 0,
     changes: Set = None,
     records: RecordFile = RESULTS / "tsne.jsonl",
-    method: Method = "protocol",
+    methods: Methods = "protocol",
     figure: Figure = FIGURES / "tsne.png",
     data_home: DataHome = None,
 ) -> None:
-    """Draw t-SNEs of the views and of the embedding after every stage, colored by true class."""
-    wanted = single_group(method, dataset, ratio, str(seed))
-    (row,) = _collect(wanted, records, chosen_changes(changes, wanted), "tsne", studies.tsne)
-    _show(tables.silhouette_table(row))
-    draw(figure, plots.draw_tsne, row)
+    """Draw t-SNEs of the embeddings of methods, colored by true class."""
+    wanted = single_group(methods, dataset, ratio, str(seed), NETWORKS)
+    rows = _collect(wanted, records, chosen_changes(changes, wanted), "tsne", studies.tsne)
+    _show(tables.silhouette_table(rows))
+    draw(figure, plots.draw_tsne, rows)
 
 
 @app.command("paper")
@@ -314,14 +314,19 @@ def report(
     records: RecordFiles = PATTERNS,
     format: render.Format = render.Format.text,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="File; else the terminal.")] = None,
-    update: Annotated[Path | None, typer.Option(help="Page whose generated parts are updated.")] = None,
+    update: Annotated[
+        list[Path] | None, typer.Option(help="Page whose generated parts are updated; repeatable.")
+    ] = None,
 ) -> None:
     """Write the tables of all records, beside those of the paper."""
-    found, makers = read_records(records), SECTIONS | (METHOD_SECTIONS if update else {})
+    found = read_records(records)
+    makers = SECTIONS | (METHOD_SECTIONS | PAPER_SECTIONS if update else {})
     sections = {name: make(found) for name, make in makers.items()}
-    if update is not None:
-        update.write_text(render.fill(update.read_text(encoding="utf-8"), sections), encoding="utf-8")
-    elif output is None:
+    for page in update or ():
+        page.write_text(render.fill(page.read_text(encoding="utf-8"), sections), encoding="utf-8")
+    if update:
+        return
+    if output is None:
         typer.echo(render.render(list(sections.values()), format), nl=False)
     else:
         output.write_text(render.render(list(sections.values()), format), encoding="utf-8")

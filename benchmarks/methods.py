@@ -33,7 +33,7 @@ PAPER_ABLATION = {
     "protocol-paper": ABLATION["base+pot+clr"],
 }
 AUTO = "protocol-auto"  # finds the number of clusters
-VARIANTS = [*ABLATION, *PAPER_ABLATION]
+VARIANTS = [*ABLATION, "paper-base", "paper-base+pot"]  # methods of the ablation alone
 
 
 class Network(NamedTuple):

@@ -81,13 +81,15 @@ def chosen_units(
     return list(units(chosen, names, values, split(seeds, int, "seed")))
 
 
-def single_group(method: str, dataset: str, ratio: str, seeds: str) -> list[Unit]:
-    """Return units of PROTOCOL on one data set at one ratio, for studies whose figure shows no more."""
-    check_known([method], PROTOCOL_METHODS, "preset of PROTOCOL")
+def single_group(
+    methods: str, dataset: str, ratio: str, seeds: str, among: Collection[str] = PROTOCOL_METHODS
+) -> list[Unit]:
+    """Return units of one data set at one ratio, for studies whose figure shows no more."""
+    check_known(split(methods, str, "method"), among, "method of this study")
     for text, kind in ((dataset, "data set"), (ratio, "ratio")):
         if "," in text:
             raise typer.BadParameter(f"this study takes one {kind}, not {text!r}: run it once for each")
-    return chosen_units(method, dataset, ratio, seeds)
+    return chosen_units(methods, dataset, ratio, seeds)
 
 
 def chosen_changes(texts: Iterable[str] | None, wanted: Iterable[Unit]) -> Changes:

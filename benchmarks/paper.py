@@ -8,6 +8,7 @@ from typing import Any
 SCORES = ("acc", "nmi", "pur")  # of the main tables, in their order; the ablation has the first two
 PROTOCOL = "PROTOCOL"
 VARIANTS = {"base": "Base", "base+pot": "w/ POT", "base+pot+clr": "w/ POT+CLR"}  # our name, the paper's
+VARIANTS |= {"paper-base": "Base", "paper-base+pot": "w/ POT", "protocol-paper": "w/ POT+CLR"}
 NOTES = {
     "fashion": "Fashion is rebuilt by the paper's recipe with another pairing of the images, so that the "
     "paper's numbers are only a guide."
@@ -39,12 +40,20 @@ def main(dataset: str, ratio: float | None) -> dict[str, list[float]]:
 
 def scores(method: str, dataset: str, ratio: float | None) -> list[float] | None:
     """Return ACC, NMI and PUR of a method, by our name for it, or None."""
-    return {normalized(name): found for name, found in main(dataset, ratio).items()}.get(normalized(method))
+    return main(dataset, ratio).get(method_name(method) or "")
+
+
+def method_name(method: str) -> str | None:
+    """Return the paper's name of one of our methods, or None; PROTOCOL is the preset "paper"."""
+    if method == "protocol":
+        return None
+    known = {normalized(name): name for name in numbers()["main"]["0.1"]} | {"protocolpaper": PROTOCOL}
+    return known.get(normalized(method))
 
 
 def ablation(variant: str, dataset: str, ratio: float | None) -> list[float] | None:
     """Return ACC and NMI of a variant, by our name for it, or None."""
-    by_set = numbers()["ablation"][VARIANTS[variant.removeprefix("paper-")]]
+    by_set = numbers()["ablation"][VARIANTS[variant]]
     found: list[float] | None = by_set.get(dataset, {}).get(_key(ratio))
     return found
 

@@ -50,14 +50,15 @@ def _heat_map(axes: Any, records: list[Record], name: str) -> None:
     axes.set_yticklabels([f"{value:g}" for value in grid.index])
 
 
-def draw_tsne(record: Record, path: Path) -> None:
-    """Draw the t-SNEs of one record side by side, colored by true class."""
-    figure = _figure(4 * len(record["tsne"]), 4.2)
-    panels = np.ravel(figure.subplots(1, len(record["tsne"])))
-    for axes, (name, points) in zip(panels, record["tsne"].items(), strict=True):
-        axes.scatter(*np.asarray(points).T, c=record["labels_true"], s=5, cmap="tab20")
-        axes.set(title=f"{name} (silhouette {record['silhouette'][name]:.2f})", xticks=[], yticks=[])
-    _save(figure, path, f"t-SNE colored by true class, {_title(record)}, seed {record['seed']}")
+def draw_tsne(records: Sequence[Record], path: Path) -> None:
+    """Draw the t-SNEs of several methods side by side, colored by true class."""
+    figure = _figure(4 * len(records), 4.2)
+    for axes, record in zip(np.ravel(figure.subplots(1, len(records))), records, strict=True):
+        axes.scatter(*np.asarray(record["tsne"]).T, c=record["labels_true"], s=5, cmap="tab20")
+        title = f"{record['method']} (silhouette {record['silhouette']:.2f})"
+        axes.set(title=title, xticks=[], yticks=[])
+    data = data_title(records[0]["dataset"], records[0]["imbalance_ratio"])
+    _save(figure, path, f"t-SNE colored by true class, {data}, seed {records[0]['seed']}")
 
 
 def _title(record: Record) -> str:

@@ -13,7 +13,7 @@ from protocol_mvc.cli import output
 
 NO_RECORDS = "No records yet."
 # Columns that are aligned to the left.
-TEXT_COLUMNS = {"method", "data", "variant", "change", "stage", "seconds by stage", "half", "best"}
+TEXT_COLUMNS = {"method", "data", "variant", "change", "stage", "half", "best"}
 BEGIN = "<!-- begin generated:"
 BLOCK = re.compile(rf"({BEGIN} ([\w-]+) -->\n).*?(<!-- end generated -->)", re.DOTALL)
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from benchmarks import n_clusters, tables
+from benchmarks import n_clusters, paper, paper_page, tables
 from benchmarks.quality import quality
 from benchmarks.records import Record
 from benchmarks.tables import STUDIES, Section
@@ -26,8 +26,19 @@ METHOD_SECTIONS: dict[str, Maker] = {
     f"method-{name}": partial(tables.method_section, name=name) for name in ESTIMATORS
 }
 
+PAPER_SECTIONS: dict[str, Maker] = {
+    **{f"paper-{i}": partial(paper_page.main_table, ratio=r) for i, r in enumerate(paper.ratios(), 2)},
+    "paper-ablation": paper_page.ablation,
+    "paper-stages": paper_page.stages,
+    "paper-recall": partial(paper_page.study, name="recall-by-size"),
+    "paper-balanced": partial(paper_page.study, name="balanced-test", study_name="balanced-test"),
+    "paper-tsne": paper_page.tsne,
+    "paper-convergence": paper_page.convergence,
+    "paper-sensitivity": paper_page.sensitivity_of,
+}
 # The command of every table and figure of the paper, with its preset; records that exist are not repeated.
 _NINE = "dsimvc,ardmvc,ardmvc-am,comvc,mflvc,gcfaggmvc,aecoddc,sem,csot,protocol-paper"
+_FIVE = "mflvc,csot,gcfaggmvc,sem,protocol-paper"
 _SETS = "hdigit,fashion,caltech_5v_rc"
 PAPER = {
     "2": f"run --methods {_NINE} --datasets {_SETS} --ratios 0.1",
@@ -35,8 +46,8 @@ PAPER = {
     "4": f"run --methods {_NINE} --datasets {_SETS} --ratios 0.9",
     "ablation": f"ablation --preset paper --datasets {_SETS} --ratios 0.1,0.5",
     "balanced-test": f"balanced-test --methods {_NINE} --datasets {_SETS}",
-    "recall-by-size": "recall-by-size",
-    "tsne": "tsne --method protocol-paper --dataset hdigit",
+    "recall-by-size": f"run --methods {_FIVE} --datasets caltech_5v_rc --ratios 0.1,0.5",
+    "tsne": f"tsne --methods {_FIVE} --dataset hdigit",
     "convergence": "convergence --method protocol-paper --dataset caltech_5v_rc",
     "sensitivity": "sensitivity --method protocol-paper --dataset caltech_5v_rc",
 }

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
+from torch import nn
 
 from benchmarks.datasets import load_dataset
 from benchmarks.methods import (
@@ -16,12 +17,11 @@ from benchmarks.methods import (
     config_of,
     fit_method,
     get_field,
-    make_estimator,
     with_underscores,
 )
 from benchmarks.records import Record, timed
-from benchmarks.runs import Unit, class_recalls, cluster, group_recalls, rounded_scores
-from protocol_mvc.data import Views, data_hash, fit_scalers, imbalanced_subset, scaled_rows
+from benchmarks.runs import Unit, class_recalls, cluster, group_recalls, rounded_scores, timed_fit
+from protocol_mvc.data import Views, data_hash, imbalanced_subset
 from protocol_mvc.data.batches import Source
 from protocol_mvc.evaluation import metrics
 from protocol_mvc.evaluation.robustness import pgd_attack
@@ -30,13 +30,11 @@ from protocol_mvc.methods.protocol.algorithm import Protocol
 from protocol_mvc.nn.seeded import build
 from protocol_mvc.partition.consensus import simplified_silhouette
 from protocol_mvc.report.charts import tsne_embedding
-from protocol_mvc.training.loop import train
 from protocol_mvc.training.stage import Callback, EpochRecord
 from protocol_mvc.utils.config import update_config
 
 Labels = npt.NDArray[np.int64]
-Features = npt.NDArray[np.floating]
-Observe = Callable[[Protocol, Source, EpochRecord], None]
+Observe = Callable[[Any, Source, EpochRecord], None]
 
 TEST_FRACTION = 0.2  # of the smallest class; the test part has as many samples of every class
 MAX_POINTS = 1000  # of a t-SNE
@@ -126,7 +124,7 @@ def convergence(unit: Unit, config: Config) -> Record:
     views, labels_true = _load(unit)
     curve: list[Record] = []
 
-    def observe(method: Protocol, source: Source, epoch: EpochRecord) -> None:
+    def observe(method: Any, source: Source, epoch: EpochRecord) -> None:
         labels = infer_early(method, source, epoch.stage).log_proba.argmax(1).numpy()
         values = {
             "loss": sum(epoch.losses.values()),
@@ -136,44 +134,40 @@ def convergence(unit: Unit, config: Config) -> Record:
         curve.append({"stage": epoch.stage, **{name: round(value, 4) for name, value in values.items()}})
 
     with timed() as times:
-        train_observed(views, len(np.unique(labels_true)), unit.seed, config, observe)
+        fit_method(unit.method, views, unit.seed, config, labels_true, [Observer(observe)])
     return {"data_hash": data_hash(views), "n_samples": len(views), **times, "curve": curve}
 
 
 def tsne(unit: Unit, config: Config) -> Record:
-    """Return t-SNEs of the concatenated scaled views and of the embedding after every stage."""
+    """Return a t-SNE of the embedding of a method, and the silhouette of the true classes in it."""
     views, labels_true = _load(unit)
-    scaled = [scaled_rows(views, v, slice(None), scaler) for v, scaler in enumerate(fit_scalers(views))]
-    features: dict[str, Features] = {"views": np.hstack(scaled)}
-
-    def observe(method: Protocol, source: Source, epoch: EpochRecord) -> None:
-        features[epoch.stage] = infer_all(method, source).embedding.numpy()  # the last epoch remains
-
-    with timed() as times:
-        train_observed(views, len(np.unique(labels_true)), unit.seed, config, observe)
+    model, times = timed_fit(unit, config, views, labels_true)
+    x = model.embedding_
     rows = np.random.default_rng(unit.seed).permutation(len(views))[:MAX_POINTS]
     return {
         "data_hash": data_hash(views),
         "n_samples": len(views),
         **times,
-        "silhouette": {name: round(simplified_silhouette(x, labels_true), 4) for name, x in features.items()},
+        "scores": rounded_scores(labels_true, model.labels_),
+        "silhouette": round(simplified_silhouette(x, labels_true), 4),
         "labels_true": labels_true[rows].tolist(),
-        "tsne": {name: _tsne_points(x[rows], unit.seed) for name, x in features.items()},
+        "tsne": tsne_embedding(x[rows], unit.seed).astype(np.float64).round(1).tolist(),
     }
 
 
-def train_observed(views: Views, n_clusters: int, seed: int, config: Config, observe: Observe) -> Protocol:
-    """Train PROTOCOL as its `fit` does, calling `observe(method, source, record)` after every epoch."""
-    model = make_estimator("protocol", n_clusters, seed, config)
-    method: Protocol
-    method, source, generator, _ = model._set_up(views)
+class Observer(Callback):
+    """Calls ``observe(method, source, record)`` after every epoch."""
 
-    class Observer(Callback):
-        def on_epoch_end(self, record: EpochRecord) -> None:
-            observe(method, source, record)
+    def __init__(self, observe: Observe) -> None:
+        self.observe = observe
 
-    train(method, method.stages(), source, generator, [Observer()])
-    return method.eval().requires_grad_(False)
+    def on_train_start(self, module: nn.Module, source: Source) -> None:
+        """Keep the method and its data."""
+        self.module, self.source = module, source
+
+    def on_epoch_end(self, record: EpochRecord) -> None:
+        """Observe the method."""
+        self.observe(self.module, self.source, record)
 
 
 def infer_early(method: Protocol, source: Source, stage: str) -> Inferred:
@@ -197,11 +191,6 @@ def grid(name: str, method: str = "protocol") -> Iterator[dict[str, Any]]:
     fields = {field: sorted({*values, get_field(default, field)}) for field, values in GRIDS[name].items()}
     for values in product(*fields.values()):
         yield dict(zip(fields, values, strict=True))
-
-
-def _tsne_points(x: Features, seed: int) -> list[list[float]]:
-    points: list[list[float]] = tsne_embedding(x, seed).astype(np.float64).round(1).tolist()
-    return points
 
 
 def _load(unit: Unit) -> tuple[Views, Labels]:

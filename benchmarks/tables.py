@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from benchmarks import paper
-from benchmarks.methods import METHODS, VARIANTS, config_of, get_field
+from benchmarks.methods import ABLATION, METHODS, VARIANTS, config_of, get_field
 from benchmarks.records import Record
 from benchmarks.runs import Unit, is_run, unit_of
 from benchmarks.studies import DEFAULT_CHANGES, GRIDS
@@ -16,6 +16,7 @@ GROUP = ["dataset", "imbalance_ratio", "method"]
 SCORES = {"ACC": "scores.acc", "NMI": "scores.nmi", "PUR": "scores.pur"}
 SHORT_SCORES = {"ACC": "scores.acc", "NMI": "scores.nmi", "tail": "scores.tail"}
 NOT_RUN, NOT_REPORTED = "-", "n/a"
+CPU = "CPU s"  # wall times of runs that share the machine mean nothing
 CONVERGED = 0.01  # ACC has converged when it stays this close to its last value
 
 
@@ -184,7 +185,7 @@ def data_title(dataset: str, ratio: float | None) -> str:
 
 def score_table(records: list[Record], title: str) -> Table:
     """Return the scores of plain runs."""
-    columns = SCORES | {"recall": "scores.recall", "tail": "scores.tail", "seconds": "seconds"}
+    columns = SCORES | {"recall": "scores.recall", "tail": "scores.tail", CPU: "cpu_seconds"}
     return Table(title, summary(records, columns))
 
 
@@ -196,8 +197,8 @@ def main(records: Sequence[Record]) -> Section:
     order = sorted(pairs, key=lambda pair: _order(Unit("", pair[0], pair[1], 0)))
     notes = [
         "Mean ± standard deviation over the seeds, each scored on its training data. The paper gives means "
-        f"of three seeds. Δ ACC is the difference to the paper's PROTOCOL; {NOT_REPORTED} is not in the "
-        f"paper, {NOT_RUN} was not run.",
+        "of three seeds. The row PROTOCOL is the preset `paper`; Δ ACC is the difference to the paper's "
+        f"number in the same row. {NOT_REPORTED} is not in the paper, {NOT_RUN} was not run or not recorded.",
         *(text for dataset, text in paper.NOTES.items() if dataset in {name for name, _ in pairs}),
     ]
     return Section("Main tables", [_main_table(dataset, ratio, runs) for dataset, ratio in order], notes)
@@ -205,24 +206,26 @@ def main(records: Sequence[Record]) -> Section:
 
 def _main_table(dataset: str, ratio: float | None, runs: list[Record]) -> Table:
     reported = paper.main(dataset, ratio)
-    names = {paper.normalized(name): name for name in reported}
     rows = {name: [*_reported(reported[name], 3), *[NOT_RUN] * 6] for name in reported}
-    goal = reported[paper.PROTOCOL][0] if reported else None
     for (method, *data), own in by_group(runs).items():
         if data == [dataset, ratio]:
-            name = names.get(paper.normalized(method), method)
-            rows[name] = [*_reported(reported.get(name), 3), *_measured(own, goal)]
-    header = ["paper ACC", "paper NMI", "paper PUR", *SCORES, "seeds", "Δ ACC", "seconds"]
+            name = paper.method_name(method) or method
+            rows[name] = [*_reported(reported.get(name), 3), *_measured(own, reported.get(name))]
+    header = ["paper ACC", "paper NMI", "paper PUR", *SCORES, "seeds", "Δ ACC", CPU]
     cells = pd.DataFrame.from_dict(rows, orient="index", columns=header)
     return Table(data_title(dataset, ratio), cells.rename_axis("method").reset_index())
 
 
-def _measured(records: list[Record], goal: float | None) -> list[str]:
+def _measured(records: list[Record], reported: Sequence[float] | None) -> list[str]:
     scores = [mean_std(record["scores"][name] for record in records) for name in paper.SCORES]
     acc = np.mean([record["scores"]["acc"] for record in records])
-    seconds = np.mean([record["seconds"] for record in records])
-    difference = NOT_REPORTED if goal is None else f"{acc - goal:+.3f}"
-    return [*scores, str(len(records)), difference, f"{seconds:.1f}"]
+    difference = f"{acc - reported[0]:+.3f}" if reported else NOT_REPORTED
+    return [*scores, str(len(records)), difference, cpu_seconds(records)]
+
+
+def cpu_seconds(records: Iterable[Record]) -> str:
+    """Return the mean CPU seconds of the records that have them."""
+    return mean_std([record["cpu_seconds"] for record in records if "cpu_seconds" in record], 0)
 
 
 def _reported(scores: Sequence[float] | None, width: int) -> list[str]:
@@ -231,7 +234,7 @@ def _reported(scores: Sequence[float] | None, width: int) -> list[str]:
 
 def ablation(records: Sequence[Record]) -> Section:
     """Return the ablation of the paper."""
-    runs = [record for record in latest(records) if record["method"] in VARIANTS]
+    runs = [record for record in latest(records) if record["method"] in ABLATION]
     return Section("Ablation", [ablation_table(runs)] if runs else [], [])
 
 
@@ -249,22 +252,20 @@ def method_section(records: Sequence[Record], name: str) -> Section:
     runs = [r for r in latest(records) if r["method"] == name or r["method"].startswith(f"{name}-")]
     if not runs:
         return Section(name, [], [])
-    seconds = [mean_std([run["seconds"] for run in group], 1) for group in by_group(runs).values()]
-    cells = summary(runs, SHORT_SCORES).assign(seconds=seconds)
+    seconds = [cpu_seconds(group) for group in by_group(runs).values()]
+    cells = summary(runs, SHORT_SCORES).assign(**{CPU: seconds})
     cells.insert(3, "paper ACC", [_reported(paper.scores(*group), 1)[0] for group in by_group(runs)])
-    note = "Seconds are wall time; some runs shared the machine with other work."
-    return Section(name, [Table("Measured", cells)], [note])
+    return Section(name, [Table("Measured", cells)], [])
 
 
 def speed(records: Sequence[Record]) -> Section:
-    """Return the seconds of the plain runs and of their stages."""
+    """Return the CPU seconds of the plain runs."""
     rows = [_speed_row(*item) for item in by_group(latest(records)).items()]
-    return Section("Speed", [Table("Seconds", pd.DataFrame(rows))] if rows else [], [])
+    return Section("Speed", [Table("CPU seconds", pd.DataFrame(rows))] if rows else [], [])
 
 
 def _speed_row(group: tuple[str, str, float | None], runs: list[Record]) -> dict[str, str]:
     method, dataset, ratio = group
-    stages = pd.DataFrame([run["stage_seconds"] for run in runs if "stage_seconds" in run]).fillna(0).mean()
     epochs = [run["n_iter"] for run in runs if "n_iter" in run]
     return {
         "data": dataset,
@@ -272,10 +273,8 @@ def _speed_row(group: tuple[str, str, float | None], runs: list[Record]) -> dict
         "method": method,
         "samples": f"{np.mean([run['n_samples'] for run in runs]):.0f}",
         "threads": ", ".join(map(str, sorted({run["threads"] for run in runs}))),
-        "seconds": mean_std([run["seconds"] for run in runs], 1),
-        "CPU seconds": mean_std([run["cpu_seconds"] for run in runs if "cpu_seconds" in run], 1),
+        "CPU seconds": cpu_seconds(runs),
         "epochs": f"{np.mean(epochs):.0f}" if epochs else NOT_RUN,
-        "seconds by stage": ", ".join(f"{name} {mean:.1f}" for name, mean in stages.items()) or NOT_RUN,
     }
 
 
@@ -343,11 +342,9 @@ def converged_epoch(values: Sequence[float]) -> int:
     return int(far[-1]) + 2 if len(far) else 1
 
 
-def silhouette_table(record: Record) -> Table:
-    """Return the silhouette of the true classes, from -1 to 1, in every t-SNE of a record."""
-    rows = [(name, f"{value:.3f}") for name, value in record["silhouette"].items()]
-    title = f"Silhouette of the true classes, {data_title(record['dataset'], record['imbalance_ratio'])}"
-    return Table(title, pd.DataFrame(rows, columns=["stage", "silhouette"]))
+def silhouette_table(records: Sequence[Record]) -> Table:
+    """Return the silhouette of the true classes, from -1 to 1, in the embedding of every method."""
+    return Table("Silhouette of the true classes", summary(records, {"silhouette": "silhouette"}))
 
 
 def sensitivity(records: Sequence[Record]) -> Section:

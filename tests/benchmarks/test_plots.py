@@ -36,9 +36,9 @@ def test_grids_are_drawn_even_with_missing_cells(tmp_path, names):
 
 
 @pytest.mark.parametrize("ratio", [0.1, None])
-@pytest.mark.parametrize("names", [["views"], ["views", "align"]])
-def test_tsnes_are_drawn_side_by_side(tmp_path, names, ratio):
-    points = [[0.0, 1.0], [2.0, 3.0], [4.0, 0.0]]
-    parts: dict[str, Any] = {"tsne": dict.fromkeys(names, points), "silhouette": dict.fromkeys(names, 0.5)}
-    plots.draw_tsne(record(labels_true=[0, 1, 1], imbalance_ratio=ratio, **parts), tmp_path / "m.png")
+@pytest.mark.parametrize("methods", [["protocol"], ["sem", "protocol"]])
+def test_tsnes_are_drawn_side_by_side(tmp_path, methods, ratio):
+    parts: dict[str, Any] = {"tsne": [[0.0, 1.0], [2.0, 3.0], [4.0, 0.0]], "labels_true": [0, 1, 1]}
+    rows = [record(name, imbalance_ratio=ratio, silhouette=0.5, **parts) for name in methods]
+    plots.draw_tsne(rows, tmp_path / "m.png")
     assert is_png(tmp_path / "m.png")

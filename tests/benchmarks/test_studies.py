@@ -84,12 +84,6 @@ def test_a_curve_has_the_epochs_and_losses_of_a_fit_and_its_final_scores(fit):
     assert {name: curve[-1][name] for name in ("acc", "nmi")} == {n: expected[n] for n in ("acc", "nmi")}
 
 
-def test_an_observed_training_ends_with_the_weights_of_a_fit(fit):
-    method = studies.train_observed(VIEWS, 3, 0, CONFIG, lambda method, source, epoch: None)
-    for name, tensor in fit.module_.state_dict().items():
-        np.testing.assert_array_equal(method.state_dict()[name], tensor, err_msg=name)
-
-
 @pytest.mark.parametrize("method", ["protocol", "protocol-paper"])
 def test_labels_after_every_epoch_leave_the_method_as_it_is(method: str):
     shapes = []
@@ -101,7 +95,8 @@ def test_labels_after_every_epoch_leave_the_method_as_it_is(method: str):
             assert (tensor == before[name]).all(), name
         assert method.training
 
-    studies.train_observed(VIEWS, 3, 0, config_of(method, quick(method)), observe)
+    config = config_of(method, quick(method))
+    methods.fit_method(method, VIEWS, 0, config, LABELS, [studies.Observer(observe)])
     assert set(shapes) == {(120, 3)}
     assert len(shapes) >= 4
 
@@ -113,19 +108,18 @@ def test_a_training_observed_after_alignment_is_the_base_of_the_ablation():
     def observe(method, source, epoch):
         embeddings[epoch.stage] = infer_all(method, source).embedding.numpy()
 
-    studies.train_observed(VIEWS, 3, 0, CONFIG, observe)
+    methods.fit_method("protocol", VIEWS, 0, CONFIG, LABELS, [studies.Observer(observe)])
     last = [stage for stage in embeddings if stage.startswith("align")][-1]
     np.testing.assert_array_equal(embeddings[last], base.embedding_)
 
 
-def test_there_is_a_tsne_of_the_views_and_after_every_stage(monkeypatch, fit):
+def test_a_tsne_shows_a_sample_of_the_embedding(monkeypatch, fit):
     monkeypatch.setattr(studies, "MAX_POINTS", 30)
     found = studies.tsne(UNIT, CONFIG)
-    stages = list(dict.fromkeys(row["stage"] for row in fit.history_))
-    assert list(found["tsne"]) == list(found["silhouette"]) == ["views", *stages]
-    assert {np.shape(points) for points in found["tsne"].values()} == {(30, 2)}
+    assert np.shape(found["tsne"]) == (30, 2)
     assert len(found["labels_true"]) == 30
-    assert all(-1 <= value <= 1 for value in found["silhouette"].values())
+    assert -1 <= found["silhouette"] <= 1
+    assert found["scores"] == runs.rounded_scores(LABELS, fit.labels_)
 
 
 @pytest.mark.parametrize("name", studies.GRIDS)
