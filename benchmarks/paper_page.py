@@ -12,6 +12,7 @@ from benchmarks.tables import (
     Table,
     by_group,
     convergence_table,
+    in_order,
     latest,
     mean_std,
     sensitivity,
@@ -59,10 +60,16 @@ def main_table(records: Sequence[Record], ratio: float) -> Section:
     return Section(f"R = {ratio:g}", [Table("", pd.DataFrame(rows).fillna(""))], [note])
 
 
+def plain_runs(records: Sequence[Record]) -> list[Record]:
+    """Return the plain runs, with those of the quality benchmark, which are no different."""
+    units = {unit_of(run): run for study in ("quality", None) for run in latest(records, study)}
+    return list(units.values())
+
+
 def _runs(records: Sequence[Record]) -> dict[tuple[str, str, float | None], list[Record]]:
     """Return the plain runs by name of the row, data set and ratio."""
     found = {}
-    for (method, dataset, ratio), group in by_group(latest(records)).items():
+    for (method, dataset, ratio), group in by_group(plain_runs(records)).items():
         name = EXTRA_ROWS.get(method) or paper.method_name(method)
         if name:
             found[name, dataset, ratio] = group
@@ -79,7 +86,7 @@ def _scores(runs: Sequence[Record] | None) -> str:
 
 def ablation(records: Sequence[Record]) -> Section:
     """Return the ablation: variants in rows, the paper's and our presets in columns."""
-    runs, rows = by_group(latest(records)), []
+    runs, rows = by_group(plain_runs(records)), []
     for dataset, ours in OURS.items():
         for ratio in paper.ratios()[:2]:
             for i, variant in enumerate(VARIANTS):
@@ -109,8 +116,9 @@ def stages(records: Sequence[Record]) -> Section:
 
 def study(records: Sequence[Record], name: str, study_name: str | None = None) -> Section:
     """Return a study of `tables.STUDIES` for the data sets and methods of the paper's figures."""
-    runs = [r for r in latest(records, study_name) if r["dataset"] in OURS.values() and r["method"] in FIVE]
-    return Section(name, study_tables(runs, name), [])
+    runs = latest(records, study_name) if study_name else plain_runs(records)
+    shown = [run for run in in_order(runs) if run["dataset"] in OURS.values() and run["method"] in FIVE]
+    return Section(name, study_tables(shown, name), [])
 
 
 def tsne(records: Sequence[Record]) -> Section:

@@ -8,7 +8,7 @@ import pytest
 from benchmarks import cli, methods, render, runs, studies
 from benchmarks.methods import get_field
 from benchmarks.records import read, read_all
-from benchmarks.sections import METHOD_SECTIONS, SECTIONS
+from benchmarks.sections import METHOD_SECTIONS, PAPER_SECTIONS, SECTIONS
 from tests import examples
 from tests.benchmarks.recorded import QUICK, record
 from tests.examples import blobs
@@ -165,7 +165,7 @@ def test_the_balanced_test_records_both_scores(folder, fits):
 
 
 @pytest.mark.parametrize("study", ["convergence", "tsne"])
-def test_studies_of_one_training_draw_from_their_record(folder, monkeypatch, study: str):
+def test_studies_of_one_training_draw_from_their_record(folder, monkeypatch, fits, study: str):
     monkeypatch.setattr(studies, "MAX_POINTS", 20)
     words = (study, "--seed" if study == "tsne" else "--seeds", "0", *SETTINGS, "--figure", "f/f.png")
     result = run(*words)
@@ -173,9 +173,9 @@ def test_studies_of_one_training_draw_from_their_record(folder, monkeypatch, stu
     figure = folder / "f" / "f.png"
     assert figure.read_bytes().startswith(b"\x89PNG")
     figure.unlink()
-    monkeypatch.delattr(studies, "train_observed")  # the second time nothing is trained
     assert run(*words).stdout == result.stdout
     assert figure.exists()
+    assert fits == ["protocol"]  # the second time nothing is trained
     assert len(read(folder / "benchmarks" / "results" / f"{study}.jsonl")) == 1
 
 
@@ -221,7 +221,8 @@ def results(folder):
     """A file of records."""
     path: Path = folder / "some.jsonl"
     rows = [
-        record(dataset="hdigit", value=0.95),
+        record("protocol-paper", 0.95, dataset="hdigit"),
+        record(),
         record("kmeans", 0.6),
         record("base"),
         {"study": "agreement"},
@@ -257,14 +258,15 @@ def test_the_report_fills_a_page(folder, results):
     assert render.NO_RECORDS in page.read_text(encoding="utf-8")
     page.write_text("<!-- begin generated: method-protocol -->\n<!-- end generated -->")
     assert run("report", "--records", str(results), "--update", str(page)).exit_code == 0
-    assert "| hdigit | 0.1 | protocol | 0.892 |" in page.read_text(encoding="utf-8")
+    assert "| hdigit | 0.1 | protocol-paper | 0.892 |" in page.read_text(encoding="utf-8")
 
 
 @needs_records
-def test_the_page_in_docs_is_what_the_records_give():
-    page = (ROOT / "docs" / "benchmarks.md").read_text(encoding="utf-8")
+@pytest.mark.parametrize(("name", "makers"), [("benchmarks", SECTIONS), ("paper", PAPER_SECTIONS)])
+def test_a_page_in_docs_is_what_the_records_give(name: str, makers):
+    page = (ROOT / "docs" / f"{name}.md").read_text(encoding="utf-8")
     found = read_all(RESULTS.glob("*.jsonl"))
-    sections = {name: make(found) for name, make in SECTIONS.items()}
+    sections = {name: make(found) for name, make in makers.items()}
     assert page.count(render.BEGIN) == len(sections)
     assert render.fill(page, sections) == page, "run: make bench-report"
 
