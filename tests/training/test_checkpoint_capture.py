@@ -7,9 +7,9 @@ import pytest
 import torch
 from tests.examples import seeded
 from torch import nn
-from torch.optim import Adam
 
 from protocol_mvc.nn.seeded import Dropout, build
+from protocol_mvc.training.adam import Adam
 from protocol_mvc.training.checkpoint import BestWeights, capture, restore
 from protocol_mvc.training.stage import Tensors
 
@@ -18,7 +18,7 @@ def make() -> tuple[nn.Module, Adam, torch.Generator]:
     """Return a small network with dropout, its optimizer and a generator."""
     generator = seeded()
     module = build(lambda: nn.Sequential(nn.Linear(4, 6), Dropout(0.5), nn.Linear(6, 2)), generator)
-    return module, Adam(module.parameters(), lr=0.01, fused=True), generator
+    return module, Adam(module.parameters(), lr=0.01), generator
 
 
 def run_steps(module: nn.Module, adam: Adam, generator: torch.Generator, n_steps: int = 3) -> None:

@@ -219,10 +219,17 @@ class MeanConsensusNetwork(nn.Module):
         self.encoders = nn.ModuleList(mlp([dim, *hidden_dims, projection_dim]) for dim in dims)
         self.classifier = CosineClassifier(projection_dim, n_clusters, logit_scale)
 
-    def encode(self, views: list[Tensor]) -> ViewOutputs:
-        """Return the projections H^v, which are also the codes, and cosine logits (Eq. 9) of each view."""
-        h = [functional.normalize(f(x)) for f, x in zip(self.encoders, views, strict=True)]
+    def project(self, views: list[Tensor]) -> list[Tensor]:
+        """Return the projections H^v (n, projection_dim) of each view (n, D_v)."""
+        return [functional.normalize(f(x)) for f, x in zip(self.encoders, views, strict=True)]
+
+    def view_outputs(self, h: list[Tensor]) -> ViewOutputs:
+        """Return the projections, which are also the codes, and cosine logits (Eq. 9) of each view."""
         return ViewOutputs(h, h, list(self.classifier(torch.cat(h)).chunk(len(h))))
+
+    def encode(self, views: list[Tensor]) -> ViewOutputs:
+        """Return the projections H^v and cosine logits of each view (n, D_v)."""
+        return self.view_outputs(self.project(views))
 
     def view_features(self, codes: ViewOutputs) -> list[Tensor]:
         """Return the input of the classifier (n, projection_dim) of each view."""

@@ -23,9 +23,8 @@ def build(make: Callable[[], M], generator: torch.Generator) -> M:
     """
     with torch.device("meta"):
         module = make()
-    module.to_empty(device="cpu")
-    for tensor in [*module.parameters(), *module.buffers()]:
-        nn.init.zeros_(tensor)
+    zeros = {name: torch.zeros(x.shape, dtype=x.dtype) for name, x in module.state_dict().items()}
+    module.load_state_dict(zeros, assign=True)  # `to_empty` would load the compiler of torch
     for part in module.modules():
         if isinstance(part, Seeded):
             part.draw(generator)

@@ -163,7 +163,10 @@ def louvain(graph: csr_matrix, resolution: float, seed: int) -> Labels:
     """Return the communities (n,) that the Louvain method finds."""
     from sknetwork.clustering import Louvain  # type: ignore[import-untyped]  # slow to import
 
-    return compact(Louvain(resolution, shuffle_nodes=True, random_state=seed).fit_predict(graph))
+    model = Louvain(
+        resolution, shuffle_nodes=True, random_state=seed, return_probs=False, return_aggregate=False
+    )
+    return compact(model.fit_predict(graph))
 
 
 class Communities:

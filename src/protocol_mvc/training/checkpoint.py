@@ -10,7 +10,6 @@ import math
 import os
 import time
 import warnings
-from collections import defaultdict
 from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
@@ -22,10 +21,10 @@ from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
 from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import nn
-from torch.optim import Optimizer
 
 from protocol_mvc.exceptions import CheckpointError, CheckpointWarning
 from protocol_mvc.nn.seeded import Dropout
+from protocol_mvc.training.adam import Adam
 from protocol_mvc.training.stage import Callback, EpochRecord, Tensors, TrainingState
 from protocol_mvc.utils.device import resolve_device
 from protocol_mvc.utils.distributed import rank, require_equal
@@ -44,7 +43,7 @@ MODULE, ADAM, DROPOUT, BEST = "module.", "adam.", "dropout.", "best."
 
 def capture(
     module: nn.Module,
-    adam: Optimizer | None,
+    adam: Adam | None,
     generator: torch.Generator,
     buffers: Tensors | None = None,
 ) -> Tensors:
@@ -59,9 +58,8 @@ def capture(
     Returns:
         The copies by name.
     """
-    moments = adam.state_dict()["state"] if adam else {}
     tensors = {MODULE + name: value for name, value in module.state_dict().items()}
-    tensors |= {f"{ADAM}{i}.{name}": value for i, own in moments.items() for name, value in own.items()}
+    tensors |= {ADAM + name: value for name, value in (adam.state() if adam else {}).items()}
     for name, layer in module.named_modules():
         if isinstance(layer, Dropout) and layer.generator:
             tensors[DROPOUT + name] = layer.generator.get_state()
@@ -69,7 +67,7 @@ def capture(
     return _copies(tensors, buffers)
 
 
-def restore(tensors: Tensors, module: nn.Module, adam: Optimizer | None, generator: torch.Generator) -> None:
+def restore(tensors: Tensors, module: nn.Module, adam: Adam | None, generator: torch.Generator) -> None:
     """Restore what `capture` copied.
 
     Raises:
@@ -78,12 +76,7 @@ def restore(tensors: Tensors, module: nn.Module, adam: Optimizer | None, generat
     try:
         module.load_state_dict(_with_prefix(MODULE, tensors))
         if adam:
-            moments = defaultdict[int, Tensors](dict)
-            for path, value in _with_prefix(ADAM, tensors).items():
-                number, _, name = path.partition(".")
-                moments[int(number)][name] = value.clone()  # Adam changes it in place
-            groups = adam.state_dict()["param_groups"]
-            adam.load_state_dict({"state": moments, "param_groups": groups})
+            adam.load_state(_with_prefix(ADAM, tensors))
         device = next(module.parameters()).device
         for name, layer in module.named_modules():
             if isinstance(layer, Dropout):

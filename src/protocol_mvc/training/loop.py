@@ -8,10 +8,10 @@ from typing import Any
 
 import torch
 from torch import nn
-from torch.optim import Adam
 
 from protocol_mvc.data.batches import Source
 from protocol_mvc.exceptions import DivergenceError, DivergenceWarning
+from protocol_mvc.training.adam import Adam
 from protocol_mvc.training.checkpoint import BestWeights, capture, restore
 from protocol_mvc.training.stage import Callback, EpochRecord, Losses, Signal, Stage, Tensors, TrainingState
 from protocol_mvc.utils.distributed import all_reduce_mean, data_parallel_step
@@ -83,7 +83,7 @@ class _Training:
 
     def reset_optimizer(self) -> None:
         """Start Adam with new moments; every epoch sets its learning rate."""
-        self.adam = Adam(self.module.parameters(), fused=True)
+        self.adam = Adam(self.module.parameters())
 
     def run_stage(self, index: int, stage: Stage, state: TrainingState | None, *, can_restart: bool) -> bool:
         """Run a stage from its start or from a state; return False if it diverged at every learning rate."""
@@ -150,8 +150,7 @@ class _Training:
     def run_epoch(self, stage: Stage, source: Source, state: TrainingState) -> EpochRecord | Signal:
         """Run one epoch; return its record, or `STOP` if the stage asks to stop before it."""
         started, lr = time.perf_counter(), stage.optimizer.lr * state.lr_factor
-        for group in self.adam.param_groups:
-            group["lr"] = lr
+        self.adam.lr = lr
         progress: float = state.epoch / max(stage.n_epochs - 1, 1)
         context: Any = state.start_value
         if stage.on_epoch_start:

@@ -164,15 +164,17 @@ class Protocol(DeepMethod):
     def forward(self, batch: Batch, context: Context | None = None) -> tuple[Outputs, list[Tensor]]:
         """Return the outputs for the batch of all processes and its neighbours, and the reconstructions."""
         neighbors = None if context is None else context.draw_neighbors(batch.rows)
-        if neighbors is None:
+        if context is None or neighbors is None:
             codes, x_hat = self.network(batch.views)
             return self.fuse(batch, codes), x_hat
+        assert isinstance(self.network, MeanConsensusNetwork)
         n, pairs = len(batch.rows), zip(batch.views, neighbors.views, strict=True)
-        codes = self.network.encode([torch.cat(pair) for pair in pairs])  # one pass is faster than two
-        own, other = (
-            ViewOutputs(*([x[part] for x in each] for each in codes)) for part in (slice(n), slice(n, None))
-        )
-        return self.fuse(batch, own)._replace(neighbors=self.fuse(neighbors, other)), []
+        h = self.network.project([torch.cat(pair) for pair in pairs])  # one pass is faster than two
+        own, other = ([x[part] for x in h] for part in (slice(n), slice(n, None)))
+        # logits are needed with pseudo-labels only, and those of the neighbours never
+        codes = ViewOutputs(own, own, []) if context.labels is None else self.network.view_outputs(own)
+        around = self.fuse(neighbors, ViewOutputs(other, other, []))
+        return self.fuse(batch, codes)._replace(neighbors=around), []
 
     def fuse(self, batch: Batch, codes: ViewOutputs) -> Outputs:
         """Gather the codes of a batch from all processes, and add the consensus."""
