@@ -97,15 +97,17 @@ def _neighbor_loss(c: LossConfig, out: Outputs, neighbors: Outputs, t: PotLabels
     """L_fea with neighbours as positives, in both directions, averaged over the views."""
     shift = None if t is None else c.logit_adjustment * t.log_frequency[t.hard]
     own = torch.arange(len(out.fused.u), device=out.fused.u.device)
-    tau, n_views, terms = c.temperature_feature, len(out.codes.h), []
+    n_views, terms = len(out.codes.h), []
     for a, b in ((out, neighbors), (neighbors, out)):
+        complete = a.batch.present is None
         views = [(a.codes.h[v][rows], own[rows]) for v, rows in present_rows(a.batch.present, n_views)]
-        if a.batch.present is None:  # all views have the same rows: one product for all
+        if complete:  # all views have the same rows: one product is faster than one for each view
             views = [(torch.cat(a.codes.h), own.repeat(n_views))]
         for h, rows in views:
             eta = None if shift is None else shift[rows]
-            weight = len(h) / len(own) if a.batch.present is None else 1
-            terms.append(weight * neighbor_contrast(h, b.fused.u, rows, temperature=tau, logit_adjustment=eta))
+            tau = c.temperature_feature
+            loss = neighbor_contrast(h, b.fused.u, rows, temperature=tau, logit_adjustment=eta)
+            terms.append(loss * n_views if complete else loss)
     return sum_of(terms) / n_views
 
 
