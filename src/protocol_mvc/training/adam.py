@@ -66,10 +66,11 @@ class Adam:
 
     def state(self) -> dict[str, Tensor]:
         """Return the moments by name, not copied."""
-        named = {}
-        for i, moments in self.moments.items():
-            named |= {f"{i}.{name}": value for name, value in moments._asdict().items()}
-        return named
+        return {
+            f"{i}.{name}": value
+            for i, moments in self.moments.items()
+            for name, value in moments._asdict().items()
+        }
 
     def load_state(self, tensors: dict[str, Tensor]) -> None:
         """Restore a copy of what `state` returned.
