@@ -314,8 +314,7 @@ class TestAblations:
         return method(config, **(NO_DROPOUT if config is TINY_PAPER else {}), **changes)
 
     def test_without_rebalancing_the_contrastive_losses_are_those_of_stage_2(self, config):
-        plain: dict[str, Any] = {"structure__guidance": "attention"} if config is TINY_PAPER else {}
-        protocol = self.changed(config, **plain, losses__rebalanced=False)
+        protocol = self.changed(config, losses__rebalanced=False)
         context = context_of(protocol, "rebalance")
         rebalance = protocol.rebalance(batches()[0], 1.0, fresh(context))
         again = protocol.align(batches()[0], 1.0, fresh(context))

@@ -127,8 +127,7 @@ class Losses(Config):
     #: which prediction learns the pseudo-labels: the mixture P_hat (paper), or P and every P^v
     pseudo_label_loss: Literal["per_head", "mixture"] = "per_head"
     pseudo_label_logit_adjustment: float = 0.0  #: times log class frequency, added to the logits of Eq. 11
-    #: Eqs. 20-24: logit adjustment and class-sensitive loss; False keeps the contrastive losses of stage 2
-    rebalanced: bool = True
+    rebalanced: bool = True  #: Eqs. 20-24; False keeps the contrastive losses of stage 2
     logit_adjustment: float = 1.0  #: times log class frequency, added to positive logits; paper: -1
     class_loss_weight: NonNegativeFloat = 0.1  #: of the class-level loss, Eqs. 21-24
     positive_sample_weight: Fraction = 0.8  #: w_v of Eq. 22

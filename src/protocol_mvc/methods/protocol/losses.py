@@ -61,13 +61,11 @@ def contrastive_losses(
         c: temperatures and weights.
         view_weights: w_v of the consensus (V,).
         out: outputs of the network.
-        t: pseudo-labels; without them the losses are those of stage 2. With `rebalanced=False` they do no
-            more than guide the contrast.
+        t: pseudo-labels; without them the losses are those of stage 2.
         attention: how attention guides the losses; not used if the outputs have neighbours.
     """
-    n_views, rebalanced = len(out.codes.z), t if c.rebalanced else None
+    n_views = len(out.codes.z)
     if out.neighbors is not None:
-        t = rebalanced
         feature = _neighbor_loss(c, out, out.neighbors, t)
         if t is None:  # without labels the clusters mean nothing yet
             return {"feature": feature}
@@ -77,9 +75,9 @@ def contrastive_losses(
     pairs = list(view_consensus_pairs(out.codes, out.fused, out.batch.present))
 
     def class_loss(x: ViewConsensusPair) -> Tensor:
-        if rebalanced is None:
+        if t is None:
             return _class_alignment(c, x, attention.alignment_sharpness)
-        return _class_loss(c, x.rows, x.logits, rebalanced)
+        return _class_loss(c, x.rows, x.logits, t)
 
     return {
         "feature": sum_of(weight[x.view] * _feature_loss(c, x, t, attention.guidance) for x in pairs),
@@ -114,10 +112,9 @@ def _neighbor_loss(c: LossConfig, out: Outputs, neighbors: Outputs, t: PotLabels
 def _feature_loss(c: LossConfig, x: ViewConsensusPair, t: PotLabels | None, guidance: str) -> Tensor:
     """L_fea of Eq. 19, or of Eq. 20 with pseudo-labels; the released code adds MSE(Z^v, S^v)."""
     shift, g = None, x.g
-    if t is not None and c.rebalanced:
+    if t is not None:
         shift = c.logit_adjustment * t.log_frequency[t.hard[x.rows]]
-    if t is not None and guidance == "labels":
-        g = same_label_probability(t.soft[x.rows])
+        g = same_label_probability(t.soft[x.rows]) if guidance == "labels" else g
     contrast = feature_contrast(x.h, x.u, g, temperature=c.temperature_feature, logit_adjustment=shift)
     return contrast + c.structure_weight * functional.mse_loss(x.s, x.z) if c.structure_weight else contrast
 
