@@ -91,11 +91,11 @@ def named():
 @pytest.mark.parametrize(
     ("X", "message"),
     [
-        ([A, B[:, :2]], "'view_1' has 2 features, but 4"),
-        ([A], "'view_0'.*'view_0', 'view_1'"),
-        ([A, B, A], "'view_2'"),
+        ([A, B[:, :2]], "'view_1' has 2 features, but fit saw 4"),
+        ([A], "1 views, but fit saw 2"),
+        ([A, B, A], "3 views, but fit saw 2"),
         (A, "5 features, .* 9 features"),
-        (np.hstack(VIEWS), "'view_0', 'view_1'"),
+        (np.hstack(VIEWS), "1 views, but fit saw 2"),
         (spoiled(np.inf), "'view_1' has infinity"),
         ([A[:0], B[:0]], "0 sample"),
         (as_views(VIEWS)[:0], "0 sample"),
@@ -108,17 +108,11 @@ def test_new_samples_must_have_the_views_of_fit(numbered, X, message: str):
 
 @pytest.mark.parametrize(
     ("X", "message"),
-    [({"a": A, "c": B}, "'c'"), ({"a": B}, "'a' has 4 features, but 5"), (VIEWS, "'a', 'b'")],
+    [({"a": A, "c": B}, "'c'"), ({"a": B}, "'a' has 4 features, but fit saw 5"), (VIEWS, "'a', 'b'")],
 )
 def test_views_are_matched_by_name(named, X, message: str):
     with pytest.raises(ValueError, match=message):
         named.predict(X)
-
-
-def test_one_table_must_have_its_columns_in_order():
-    model = tiny().fit(pd.DataFrame(A, columns=list("abcde")))
-    with pytest.raises(ValueError, match="feature names"):
-        model.predict(pd.DataFrame(A, columns=list("edcba")))
 
 
 def test_a_fit_that_fails_leaves_the_estimator_as_it_was(numbered, monkeypatch):
@@ -141,8 +135,8 @@ def test_frames_with_other_columns_than_at_fit_are_refused():
     rng = np.random.default_rng(0)
     frame, other = pd.DataFrame(rng.normal(size=(30, 3)), columns=list("abc")), rng.normal(size=(30, 2))
     model = PROTOCOL(2, config=TINY, random_state=0).fit({"x": frame, "y": other})
-    with pytest.raises(ValueError, match="View 'x' has the columns"):
-        model.predict({"x": frame[list("cba")], "y": other})
+    with pytest.raises(ValueError, match="View 'x' lacks"):
+        model.predict({"x": frame.rename(columns={"c": "d"}), "y": other})
     assert (model.predict({"x": frame, "y": other}) == model.labels_).all()
 
 

@@ -10,6 +10,7 @@ import pytest
 from tests.cli.running import IDS, LABELS_TRUE, QUICK, VIEWS, document, error_line, run, save
 
 from protocol_mvc import PROTOCOL
+from protocol_mvc.io import read_views
 
 NEW = slice(5, 15)
 
@@ -34,7 +35,7 @@ def test_predictions_are_those_of_the_model(fitted, model, new, tmp_path):
     assert str(tmp_path / "l.csv") in result.stderr
     found = rows_of((tmp_path / "l.csv").read_text())
     assert [row["id"] for row in found] == IDS[NEW].tolist()
-    proba = model.predict_proba({"image": VIEWS[0][NEW], "text": VIEWS[1][NEW]})
+    proba = model.predict_proba(read_views(new).views)
     assert [int(row["label"]) for row in found] == proba.argmax(1).tolist()
     assert np.array_equal([np.float32(row["proba_1"]) for row in found], proba[:, 1])
     assert [int(row["label"]) for row in found] == model.labels_[NEW].tolist()
@@ -68,7 +69,7 @@ def test_a_sample_may_lack_a_view(fitted, tmp_path):
 
 
 def test_embeddings_are_those_of_the_model(fitted, model, new, tmp_path):
-    expected = model.transform({"image": VIEWS[0][NEW], "text": VIEWS[1][NEW]})
+    expected = model.transform(read_views(new).views)
     assert run("transform", fitted / "run", new, "-o", tmp_path / "e.npy").exit_code == 0
     assert np.array_equal(np.load(tmp_path / "e.npy"), expected)
     assert run("transform", fitted / "run", new, "-o", tmp_path / "e.csv").exit_code == 0
@@ -96,13 +97,16 @@ def test_new_tables_are_read_as_those_of_the_fit(tmp_path):
     assert run("predict", tmp_path / "run", *data).stdout == known.stdout
 
 
+@pytest.mark.filterwarnings("default::protocol_mvc.exceptions.DataWarning")
 def test_arrays_are_read_though_the_fit_had_tables_with_a_column_of_ids(tmp_path):
     for name, x in zip(("image", "text"), VIEWS, strict=True):
         pd.DataFrame(x).add_prefix("f").assign(tag=IDS).to_csv(tmp_path / f"{name}.csv", index=False)
     data = (tmp_path / "image.csv", tmp_path / "text.csv")
     assert run("fit", *data, "--id-column", "tag", "-k", 3, "-o", tmp_path / "run", *QUICK).exit_code == 0
     tables = run("predict", tmp_path / "run", *data)
-    assert run("predict", tmp_path / "run", save(tmp_path / "v.npz")).stdout == tables.stdout
+    arrays = run("predict", tmp_path / "run", save(tmp_path / "v.npz"))
+    assert arrays.stdout == tables.stdout
+    assert "warning: X has no column names in 'image', 'text'" in arrays.stderr
     (tmp_path / "text.csv").rename(tmp_path / "new_text.csv")
     message = error_line(run("predict", tmp_path / "run", tmp_path / "new_text.csv"), 3)
     assert "'new_text'" in message

@@ -10,6 +10,7 @@ from scipy.sparse import csr_array
 from protocol_mvc.data.checks import is_sparse
 from protocol_mvc.data.inputs import align_frames, split_columns
 from protocol_mvc.data.views import as_views
+from protocol_mvc.exceptions import DataWarning
 
 X = np.arange(15.0).reshape(3, 5)
 
@@ -114,3 +115,25 @@ def test_frames_without_a_common_id_are_refused():
 def test_an_empty_frame_is_named():
     with pytest.raises(ValueError, match=r"View 'b'.*0 sample"):
         as_views({"a": pd.DataFrame({"x": [1.0]}), "b": pd.DataFrame({"y": []}, dtype=float)})
+
+
+@pytest.mark.parametrize(
+    "other",
+    ["s7 ", "S7", "s07", "ｓ7", "s7\N{NO-BREAK SPACE}"],
+    ids=["blank", "case", "zeros", "Unicode", "hard blank"],
+)
+def test_ids_that_are_nearly_equal_are_counted_and_named(other):
+    ids = [f"s{i}" for i in range(12)]
+    changed = [other if name == "s7" else name for name in ids]
+    with pytest.warns(DataWarning, match=r"1 ids.*'s7' in view 'a' and .* in view 'b'"):
+        views = as_views({"a": frame(ids), "b": frame(changed)})
+    assert len(views) == 13
+    with pytest.raises(ValueError, match="1 ids differ only"):
+        as_views({"a": frame(["s7", "t"]), "b": frame([other, "u"])})
+
+
+@given(st.sets(st.integers(0, 2000), min_size=1), st.sets(st.integers(0, 2000), min_size=1))
+def test_numbers_are_never_nearly_equal(first, second):
+    ids = [sorted(x | {3000}) for x in (first, second)]
+    for convert in (int, str, lambda i: f"cell {i}.25", lambda i: f"{i / 100:.2f}"):
+        as_views([frame([convert(i) for i in x]) for x in ids])  # a warning would be an error

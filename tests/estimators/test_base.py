@@ -1,5 +1,6 @@
 """`MultiViewClusterer` makes an estimator of any method, given its module and its presets."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from sklearn.exceptions import NotFittedError
 from tests.examples import blobs, tiny, with_gaps
 from torch import Tensor, nn
 
-from protocol_mvc import PROTOCOL
+from protocol_mvc import PROTOCOL, as_views
 from protocol_mvc.data.batches import Batch, Source
 from protocol_mvc.estimators.base import MultiViewClusterer
 from protocol_mvc.methods.base import Inferred
@@ -103,6 +104,11 @@ class TestFittedAttributes:
         assert len(first.data_hash_) == 64
         assert first.data_hash_ != other.data_hash_
         assert NEAREST(3, random_state=5).fit(VIEWS).data_hash_ == first.data_hash_
+        renamed, shuffled = dict(zip("ab", VIEWS, strict=True)), as_views(VIEWS)[::-1][::-1]
+        assert NEAREST(3).fit(renamed).data_hash_ != first.data_hash_
+        assert NEAREST(3).fit(shuffled).data_hash_ == first.data_hash_
+        other_ids = replace(shuffled, sample_ids=shuffled.sample_ids + 1)
+        assert NEAREST(3).fit(other_ids).data_hash_ != first.data_hash_
 
     def test_fitted_attributes_do_not_exist_before_fit(self):
         for name in ("imbalance_ratio_", "n_iter_", "labels_"):

@@ -9,7 +9,7 @@ from tests.examples import TINY, TINY_PAPER, blobs, tiny, with_gaps
 from tests.training.interruptions import interrupted, interrupted_at_every_epoch
 
 from protocol_mvc import PROTOCOL, ProtocolConfig
-from protocol_mvc.exceptions import CheckpointError
+from protocol_mvc.exceptions import CheckpointError, CheckpointWarning
 from protocol_mvc.training.checkpoint import FILE_NAME
 from protocol_mvc.utils.config import update_config
 
@@ -83,3 +83,12 @@ def test_interrupted_fit_to_other_data_is_refused(tmp_path: Path):
 def test_verbose_may_change_when_a_fit_resumes(tmp_path: Path):
     interrupt(tmp_path)
     assert_same_fit(tiny(verbose=1).fit(VIEWS, checkpoint_dir=tmp_path), tiny().fit(VIEWS))
+
+
+def test_another_number_of_threads_is_told(tmp_path: Path, monkeypatch):
+    interrupt(tmp_path)
+    monkeypatch.setattr("torch.get_num_threads", lambda: 7)
+    with pytest.warns(CheckpointWarning, match="resumes with 7"):
+        tiny().fit(VIEWS, checkpoint_dir=tmp_path)
+    monkeypatch.undo()
+    tiny().fit(VIEWS, checkpoint_dir=tmp_path)  # finished: nothing is left that could differ

@@ -249,7 +249,21 @@ class TestShapes:
 
     def test_every_sample_may_lack_a_view(self):
         views = [np.where(np.arange(90)[:, None] % 2 == v, np.nan, x) for v, x in enumerate(VIEWS)]
-        check(tiny().fit(views), views)
+        with pytest.warns(DataWarning, match="'view_0' together with 'view_1'"):
+            model = tiny().fit(views)
+        check(model, views)
+
+    @pytest.mark.parametrize(
+        "change",
+        [{"config__network__hidden_dims": (10**6, 10**6)}, {"config__network__projection_dim": 10**12}],
+    )
+    def test_networks_beyond_the_limit_are_refused_before_they_take_memory(self, change):
+        with pytest.raises(ValueError, match="network would"):
+            tiny().set_params(**change).fit(VIEWS)
+
+    def test_probabilities_beyond_the_limit_are_refused(self):
+        with pytest.raises(ValueError, match=r"70000 clusters.*fewer"):
+            tiny(70_000).fit(np.zeros((70_000, 1)))
 
 
 class TestContainers:
@@ -484,33 +498,35 @@ def test_large_clusters_are_not_warned_of():
 IDS = [f"s{i}" for i in range(len(TRUTH))]
 
 
+FRAMES = {
+    "a": pd.DataFrame(VIEWS[0], IDS, list("abcde")),
+    "b": pd.DataFrame(VIEWS[1], IDS, list("fghi")),
+}
+
+
+@pytest.fixture(scope="module")
+def framed():
+    return tiny().fit(FRAMES)
+
+
 class TestNamesAndIds:
     """Data frames keep their ids, and new ones may have other columns or lack a view."""
 
-    @pytest.fixture(scope="class")
-    def frames(self):
-        names = (list("abcde"), list("fghi"))
-        return {n: pd.DataFrame(x, IDS, c) for n, x, c in zip(NAMES, VIEWS, names, strict=True)}
-
-    @pytest.fixture(scope="class")
-    def model(self, frames):
-        return tiny().fit(frames)
-
-    def test_frames_come_out_with_the_ids_of_their_samples(self, frames, model):
-        found = model.predict_frame({"b": frames["b"][::-1]})
+    def test_frames_come_out_with_the_ids_of_their_samples(self, framed):
+        found = framed.predict_frame({"b": FRAMES["b"][::-1]})
         assert found.index.tolist() == IDS[::-1]
-        embedding = clone(model).set_output(transform="pandas").fit_transform(frames)
+        embedding = clone(framed).set_output(transform="pandas").fit_transform(FRAMES)
         assert embedding.index.tolist() == IDS
-        again = pickle.loads(pickle.dumps(model)).set_output(transform="pandas").transform(frames)
+        again = pickle.loads(pickle.dumps(framed)).set_output(transform="pandas").transform(FRAMES)
         pd.testing.assert_frame_equal(embedding, again)
-        assert again.columns.tolist() == model.get_feature_names_out().tolist()
+        assert again.columns.tolist() == framed.get_feature_names_out().tolist()
 
-    def test_columns_of_views_may_be_in_another_order(self, frames, model):
-        turned = {name: frame.iloc[:, ::-1] for name, frame in frames.items()}
-        np.testing.assert_array_equal(model.predict(turned), model.labels_)
+    def test_columns_of_views_may_be_in_another_order(self, framed):
+        turned = {name: frame.iloc[:, ::-1] for name, frame in FRAMES.items()}
+        np.testing.assert_array_equal(framed.predict(turned), framed.labels_)
 
-    def test_columns_of_a_table_may_be_in_another_order(self, frames):
-        table = pd.concat(frames.values(), axis=1)
+    def test_columns_of_a_table_may_be_in_another_order(self):
+        table = pd.concat(FRAMES.values(), axis=1)
         model = tiny(view_columns=[(0, 5), (5, 9)]).fit(table)
         np.testing.assert_array_equal(model.predict(table.iloc[:, ::-1]), model.labels_)
         with pytest.warns(DataWarning, match="'z'"):
@@ -518,15 +534,15 @@ class TestNamesAndIds:
         with pytest.raises(ValueError, match=r"lacks 1 of the 9 columns .*'d'"):
             model.predict(table.drop(columns="d"))
 
-    def test_views_of_a_table_may_be_passed_by_name(self, frames):
-        table = pd.concat(frames.values(), axis=1)
+    def test_views_of_a_table_may_be_passed_by_name(self):
+        table = pd.concat(FRAMES.values(), axis=1)
         model = tiny(view_columns={"a": list("abcde"), "b": list("fghi")}).fit(table)
-        np.testing.assert_array_equal(model.predict(frames), model.labels_)
-        assert model.predict({"b": frames["b"]}).shape == (90,)
+        np.testing.assert_array_equal(model.predict(FRAMES), model.labels_)
+        assert model.predict({"b": FRAMES["b"]}).shape == (90,)
 
-    def test_arrays_after_frames_are_warned_of(self, frames, model):
+    def test_arrays_after_frames_are_warned_of(self, framed):
         with pytest.warns(DataWarning, match="column names.*sample ids") as caught:
-            model.predict_frame({name: frame.to_numpy() for name, frame in frames.items()})
+            framed.predict_frame({name: frame.to_numpy() for name, frame in FRAMES.items()})
         assert len(caught) == 1
 
 

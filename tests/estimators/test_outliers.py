@@ -2,11 +2,14 @@
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy.sparse import csr_array
 from sklearn.metrics import roc_auc_score
 from tests.examples import TINY_PAPER, blobs, tiny, with_gaps
 
 from protocol_mvc import PROTOCOL, load_model
+from protocol_mvc.exceptions import DataWarning
 from protocol_mvc.partition import outliers
 
 VIEWS, TRUTH = blobs((150, 100, 60, 40))
@@ -38,11 +41,16 @@ def test_at_most_one_in_twenty_training_samples_is_rejected_at_095(model):
 
 def test_rejected_samples_have_no_cluster_and_the_others_keep_theirs(model):
     X = take(np.concatenate([TEST, UNSEEN]))
-    labels, rejected = model.predict(X), model.predict(X, reject=0.95)
+    with pytest.warns(DataWarning, match="outlier_score"):
+        labels = model.predict(X)
+    rejected = model.predict(X, reject=0.95)
     is_out = model.outlier_score(X) > 0.95
     np.testing.assert_array_equal(rejected, np.where(is_out, -1, labels))
     assert is_out[len(TEST) :].mean() > 0.8
-    np.testing.assert_array_equal(model.predict(X, reject=1.0), labels)
+    np.testing.assert_array_equal(model.predict(X, reject=np.float32(1)), labels)
+    table = model.predict_frame(X, reject=0.95)
+    assert table.label.tolist() == rejected.tolist()
+    assert ((table.name == "") == is_out).all()
     for wrong in (-0.1, 2, "a", True):
         with pytest.raises(ValueError, match="reject"):
             model.predict(X, reject=wrong)
@@ -85,3 +93,45 @@ def test_a_copy_of_a_training_sample_is_no_outlier():
     assert model.outlier_score([x[:1] for x in repeated])[0] < 0.5
     constant = tiny(2).fit([np.ones((20, 3)), np.ones((20, 2))])
     assert np.isfinite(constant.outlier_scores_).all()
+
+
+EQUAL_WIDTHS, _ = blobs((150, 100, 60), (5, 5))
+
+
+@pytest.fixture(scope="module")
+def other():
+    return tiny().fit(EQUAL_WIDTHS)
+
+
+class TestOtherData:
+    """A prediction for data that are not like those of the fit comes with a warning."""
+
+    @pytest.mark.parametrize(
+        ("change", "culprit"),
+        [
+            (lambda a, b: [b, a], "'view_0' and 'view_1'"),
+            (lambda a, b: [a, b * 20], "the view 'view_1':"),
+            (lambda a, b: [None, b + 30], "the view 'view_1':"),
+            (lambda a, b: [a, b[::-1]], "rows of all views"),
+        ],
+        ids=["swapped", "units", "one view", "rows"],
+    )
+    @pytest.mark.parametrize("method", ["predict", "predict_proba", "transform", "score"])
+    def test_it_is_told(self, other, change, culprit, method):
+        with pytest.warns(DataWarning, match=culprit) as caught:
+            getattr(other, method)(change(*EQUAL_WIDTHS))
+        assert len(caught) == 1
+
+    @given(rows=st.lists(st.integers(0, 309), min_size=1))
+    def test_samples_like_those_of_the_fit_are_no_reason(self, other, rows):
+        near = [x[rows] + 1e-3 for x in EQUAL_WIDTHS]
+        other.predict(near)  # a warning would be an error
+
+    def test_one_cluster_is_no_reason(self, other):
+        for cluster in range(3):
+            other.predict([x[other.labels_ == cluster] for x in EQUAL_WIDTHS])
+
+    def test_who_asks_for_outliers_is_not_told(self, other):
+        far = [x + 100 for x in EQUAL_WIDTHS]
+        assert (other.predict(far, reject=0.95) == -1).all()
+        assert other.predict_frame(far).outlier_score.min() > 0.95

@@ -150,3 +150,25 @@ def test_rows_are_shared_by_id():
     mine, theirs = shared_rows(np.array(["a", "b", "c"]), np.array(["c", "x", "a"]))
     assert list(zip(mine.tolist(), theirs.tolist(), strict=True)) == [(0, 2), (2, 0)]
     assert shared_rows(np.arange(3), np.array([5, 6])) == (None, None)
+
+
+def test_a_list_names_all_clusters(model):
+    assert model.rename_clusters(list("abcd")).cluster_names_ == tuple("abcd")
+    for wrong in (["a"], "abcd", ["a"] * 4):
+        with pytest.raises(ValueError, match="name"):
+            model.rename_clusters(wrong)
+
+
+@pytest.mark.parametrize("wrong", [0, "01", [0, "x"], [0]])
+def test_clusters_to_merge_are_a_list(model, wrong):
+    with pytest.raises(ValueError, match="cluster"):
+        model.merge_clusters(wrong)
+
+
+@pytest.mark.parametrize("like", ["run", tiny(), {"other": VIEWS[0], "b": VIEWS[1]}], ids=range(3))
+def test_an_older_model_that_does_not_fit_is_refused_before_the_training(like):
+    old = tiny(4).fit(like) if isinstance(like, dict) else like
+    new = tiny(4)
+    with pytest.raises((TypeError, ValueError), match=r"like|not fitted|'other'"):
+        new.fit(VIEWS, like=old)
+    assert not hasattr(new, "labels_")

@@ -46,7 +46,7 @@ CASES: dict[str, tuple[dict[str, Any], Any]] = {
     "one frame": ({"view_columns": {"x": list("abcde"), "y": list("fghi")}}, FRAME),
     "frames": ({}, {"x": pd.DataFrame(A, IDS)[:80], "y": pd.DataFrame(B, IDS, list("pqrs"))[::-1]}),
     "mixed": ({}, [pd.DataFrame(A, columns=list("abcde")), B]),
-    "one view": ({"device": torch.device("cpu")}, [A]),
+    "one view": ({"device": torch.device("cpu")}, A),
 }
 
 
@@ -230,6 +230,7 @@ def set_config(**fields: Any) -> Any:
         set_config(projection_dim=-1),
         set_config(projection_dim=2**62),
         set_config(hidden_dims=[2**31] * 8),
+        set_config(hidden_dims=[1] * 100_000),
         set_config(surprise=1),
         set_config(dropout="0.5; import os"),
         lambda record: record.update(config={"readout": 7}),
@@ -246,7 +247,7 @@ def set_config(**fields: Any) -> Any:
         lambda record: record["views"][0].update(scaling="eval"),
         lambda record: record["views"][0].update(scaling="auto"),
     ],
-    ids=range(19),
+    ids=range(20),
 )
 def test_forged_records_are_refused(folder, change):
     forge_record(folder, change)
@@ -268,6 +269,12 @@ def test_forged_records_are_refused(folder, change):
         {"scalers.0.shift": np.zeros(5, dtype=np.float32)},
         {"scalers.0.shift": np.full(5, np.inf)},
         {"scalers.1.factor": np.full(4, np.nan)},
+        {"module.prior": np.array([0.5, np.nan, 0.5], dtype=np.float32)},
+        {"view_weights_": np.array([np.inf, 0], dtype=np.float32)},
+        {"outliers.scales": np.array([np.nan, 1], dtype=np.float32)},
+        {"outliers.totals": np.full(90, np.nan, dtype=np.float32)},
+        {"outliers.distances": np.full((90, 3), np.nan, dtype=np.float32)},
+        {"outlier_scores_": np.full(90, np.inf, dtype=np.float32)},
     ],
     ids=str,
 )

@@ -1,5 +1,8 @@
 """Name the views of an input, split the columns of one table, and match the rows of several."""
 
+import re
+import unicodedata
+import warnings
 from collections.abc import Iterable, Mapping
 from functools import reduce
 from typing import Any, TypeAlias
@@ -10,6 +13,7 @@ from scipy.sparse import csr_array
 
 from protocol_mvc.data.checks import Bools, Matrix, as_matrix, is_frame, is_sparse
 from protocol_mvc.data.memmap import take_rows
+from protocol_mvc.exceptions import DataWarning
 from protocol_mvc.utils.text import short_repr
 
 # Columns of one view: a (start, stop) tuple, a slice, or a list of positions or of data-frame column names.
@@ -149,6 +153,7 @@ def align(
     """
     matrices = {name: as_matrix(part, name) for name, part in parts.items()}
     mask = np.zeros((len(sample_ids), len(parts)), dtype=np.bool_)
+    near = _describe_similar_ids(indexes)
     for name, index in indexes.items():
         if not index.is_unique:
             raise ValueError(
@@ -159,9 +164,11 @@ def align(
         others = [other for key, other in indexes.items() if key != name]
         if others and not any(index.isin(other).any() for other in others):
             raise ValueError(
-                f"View {name!r} shares no id with any other view (its first id is {index[0]!r}): give "
-                "matching ids, or pass arrays, which are matched by position."
+                f"View {name!r} shares no id with any other view (its first id is {index[0]!r}): "
+                + (near or "give matching ids, or pass arrays, which are matched by position.")
             )
+    if near:
+        warnings.warn(f"Ids are matched exactly, but {near}", DataWarning, stacklevel=2)
     for v, (name, matrix) in enumerate(matrices.items()):
         index, n_rows = indexes[name], matrix.shape[0]
         if len(index) != n_rows:
@@ -175,6 +182,29 @@ def align(
         mask[positions, v] = True
         matrices[name] = _move_rows(name, matrix, positions, len(sample_ids))
     return matrices, sample_ids.to_numpy(), mask
+
+
+def _describe_similar_ids(indexes: Mapping[str, Any]) -> str:
+    """Return how many ids look like one another but are not equal, with an example, or an empty text."""
+    alike: dict[str, dict[Any, str]] = {}
+    for name, index in indexes.items():
+        everywhere = [index.isin(other) for other in indexes.values()]
+        for sample in index[~np.logical_and.reduce(everywhere)]:
+            alike.setdefault(_simplify(sample), {}).setdefault(sample, name)
+    pairs = [found for found in alike.values() if len(found) > 1]
+    if not pairs:
+        return ""
+    (one, view), (other, other_view) = list(pairs[0].items())[:2]
+    return (
+        f"{len(pairs)} ids differ only by blanks, case, leading zeros or Unicode form, such as {one!r} in "
+        f"view {view!r} and {other!r} in view {other_view!r}: write them alike."
+    )
+
+
+def _simplify(sample: Any) -> str:
+    """Return an id as text, without what often differs by mistake."""
+    text = " ".join(unicodedata.normalize("NFKC", str(sample)).casefold().split())
+    return re.sub(r"(?<![\d.])0+(?=\d)|(?<=\d)\.0+$", "", text)
 
 
 def _move_rows(name: str, matrix: Any, positions: NDArray[np.intp], n: int) -> Matrix:

@@ -33,16 +33,20 @@ def read_like_fit(X: Any, names: Sequence[str], view_columns: ViewColumns | None
     """
     if is_annotated(X):
         return as_views(X, present_keys(X, names if view_columns is None else view_columns))
-    if not holds_views(X):
-        return as_views(X, view_columns)
-    positional = is_unnamed(X.names) if isinstance(X, Views) else not isinstance(X, Mapping)
-    n_views = X.n_views if isinstance(X, Views) else len(X)
-    if positional and n_views != len(names):
+    if holds_views(X) and not isinstance(X, Views):
+        if not isinstance(X, Mapping):
+            _check_number(len(X), names)
+            X = dict(enumerate(X))
+        return as_views({_name(key, names): part for key, part in X.items() if part is not None})
+    views = X if isinstance(X, Views) else as_views(X, view_columns)
+    if is_unnamed(views.names):
+        _check_number(views.n_views, names)
+    return views
+
+
+def _check_number(n_views: int, names: Sequence[str]) -> None:
+    if n_views != len(names):
         raise ValueError(f"X has {n_views} views, but fit saw {len(names)}: {REMEDY}.")
-    if isinstance(X, Views):
-        return X
-    parts = X if isinstance(X, Mapping) else dict(enumerate(X))
-    return as_views({_name(key, names): part for key, part in parts.items() if part is not None})
 
 
 def _name(key: Any, names: Sequence[str]) -> Any:

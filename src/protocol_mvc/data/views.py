@@ -8,6 +8,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import connected_components
 
 from protocol_mvc.data.anndata import ColumnNames, align_annotated, is_annotated
 from protocol_mvc.data.checks import (
@@ -23,7 +25,7 @@ from protocol_mvc.data.checks import (
 from protocol_mvc.data.inputs import ViewColumns, align_frames, common_ids, name_views, split_columns
 from protocol_mvc.data.memmap import take_rows
 from protocol_mvc.exceptions import DataWarning
-from protocol_mvc.utils.text import sanitize, short_repr
+from protocol_mvc.utils.text import join_words, sanitize, short_repr
 
 Rows: TypeAlias = slice | Sequence[int] | NDArray[Any]
 
@@ -236,3 +238,18 @@ def replace_mask(views: Views, mask: Bools) -> Views:
             f"{', '.join(views.names)}: drop the row, or fill one of its views."
         )
     return replace(views, mask=mask)
+
+
+def warn_unconnected(views: Views) -> None:
+    """Warn if no sample connects some views with the others, so that these cannot be aligned."""
+    together = views.mask.T.astype(np.int64) @ views.mask
+    n_groups, group = connected_components(csr_array(together), directed=False)
+    if n_groups > 1:
+        first = [repr(name) for name, g in zip(views.names, group, strict=True) if g == 0]
+        others = [repr(name) for name, g in zip(views.names, group, strict=True) if g > 0]
+        warnings.warn(
+            f"No sample has {join_words(first)} together with {join_words(others)}, so these views cannot be "
+            "aligned and a cluster may mean something else in each: check the ids, or fit them apart.",
+            DataWarning,
+            stacklevel=2,
+        )

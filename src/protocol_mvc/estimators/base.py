@@ -25,11 +25,11 @@ from protocol_mvc.data.checks import is_frame
 from protocol_mvc.data.hashing import data_hash
 from protocol_mvc.data.matching import column_positions, match_views, read_like_fit, warn_without_names
 from protocol_mvc.data.scaling import fit_scalers
-from protocol_mvc.data.views import Views, as_views
+from protocol_mvc.data.views import Views, as_views, warn_unconnected
 from protocol_mvc.estimators.cluster_count import count_in_views, parse_auto
 from protocol_mvc.estimators.outliers import OutlierMixin
 from protocol_mvc.estimators.splitting import refuse_split_views
-from protocol_mvc.estimators.steering import SteeringMixin, hard_labels
+from protocol_mvc.estimators.steering import SteeringMixin, hard_labels, labels_before
 from protocol_mvc.io import model
 from protocol_mvc.methods.base import (
     Inferred,
@@ -38,7 +38,7 @@ from protocol_mvc.methods.base import (
     require_complete_views,
     require_divisible,
 )
-from protocol_mvc.nn.seeded import build
+from protocol_mvc.nn.seeded import MAX_MODULE_BYTES, build
 from protocol_mvc.partition.consensus import (
     simplified_silhouette,
     tiny_cluster_messages,
@@ -146,10 +146,9 @@ class MultiViewClusterer(
         Returns:
             The fitted estimator. A fit that fails leaves the estimator unchanged.
         """
-        if like is not None:
-            check_is_fitted(like)
         refuse_split_views(X)
         views = as_views(X, self.view_columns)
+        before = None if like is None else labels_before(like, views)  # may refuse the older model
         table = X if self._is_table(X) else views
         validate_data(copy(self), table, skip_check_array=True)  # refuse bad column names before training
         self._check(views)
@@ -172,7 +171,7 @@ class MultiViewClusterer(
         self._set_results(inferred, history, source.device)
         self._fit_outliers(source)
         self.cluster_count_ = count
-        self.changes_ = None if like is None else self._renumber_like(like, views)
+        self.changes_ = None if before is None else self._renumber_like(like, before)
         one_group = [count.message] if count and self.n_clusters_ == 1 else []
         warn_unreliable(one_group + tiny_cluster_messages(self.cluster_sizes_))
         return self
@@ -192,33 +191,39 @@ class MultiViewClusterer(
             reject: outlier score above which a sample gets the label -1, for example 0.95; see
                 `outlier_score`. By default every sample gets a cluster.
         """
-        source = self._source(X)
+        source = self._near_source(X) if reject is None else self._source(X)
         labels = hard_labels(self._infer(source, features=False)[0])
         return labels if reject is None else self._reject(source, labels, reject)
 
-    def predict_frame(self, X: Any) -> Any:
-        """Return cluster, name, confidence and outlier score as a pandas data frame by sample id."""
+    def predict_frame(self, X: Any, *, reject: float | None = None) -> Any:
+        """Return cluster, name, confidence and outlier score as a pandas data frame by sample id.
+
+        Args:
+            X: the samples, as in `fit`.
+            reject: as in `predict`; a rejected sample has the label -1 and an empty name.
+        """
         import pandas as pd  # an optional dependency
 
         source = self._source(X)
         proba = self._infer(source, features=False)[0]
         labels = hard_labels(proba)
-        columns = {"label": labels, "name": np.array(self.cluster_names_)[labels]}
+        labels = labels if reject is None else self._reject(source, labels, reject)
+        columns = {"label": labels, "name": np.array([*self.cluster_names_, ""])[labels]}
         columns |= {"confidence": proba.max(axis=1), "outlier_score": self._score_outliers(source)}
         ids = X.index if is_frame(X) else pd.Index(source.views.sample_ids, name="id")
         return pd.DataFrame(columns, index=ids)
 
     def predict_proba(self, X: Any) -> Floats:
         """Return the probability of each cluster (n, K); the label is the argmax of a row."""
-        return self._infer(self._source(X), features=False)[0]
+        return self._infer(self._near_source(X), features=False)[0]
 
     def predict_and_transform(self, X: Any) -> tuple[Floats, Floats]:
         """Return the results of `predict_proba` (n, K) and `transform` (n, d) from one pass over X."""
-        return self._infer(self._source(X))
+        return self._infer(self._near_source(X))
 
     def transform(self, X: Any) -> Floats:
         """Return the embedding (n, d) of each sample; absent views are replaced by the mean of the others."""
-        source = self._source(X)
+        source = self._near_source(X)
         embedding: Floats = self._with_index(self._infer(source)[1], X, source.views.sample_ids)
         return embedding
 
@@ -232,7 +237,7 @@ class MultiViewClusterer(
 
     def score(self, X: Any, y: Any = None) -> float:
         """Return the simplified silhouette of the clusters in the embedding, in [-1, 1]; y is ignored."""
-        proba, embedding = self._infer(self._source(X))
+        proba, embedding = self._infer(self._near_source(X))
         return simplified_silhouette(embedding, hard_labels(proba))
 
     def save(self, folder: str | os.PathLike[str]) -> None:
@@ -313,6 +318,11 @@ class MultiViewClusterer(
                 "n_clusters must be 'auto', 'auto:LOW-HIGH' or an integer from 2 to the number of samples "
                 f"({n}), got {short_repr(k)}"
             )
+        if is_number and 4 * n * int(k) > MAX_MODULE_BYTES:
+            raise ValueError(
+                f"the probabilities of {k} clusters for each of {n} samples would take more than "
+                f"{MAX_MODULE_BYTES / 2**30:.0f} GiB: choose fewer clusters"
+            )
         size = self._resolved_batch_size()
         if not isinstance(size, (int, np.integer)) or size < 2:
             raise ValueError(
@@ -324,6 +334,7 @@ class MultiViewClusterer(
             raise ValueError(
                 f"scaling must name a scaling, or one for each view, got {short_repr(self.scaling)}"
             )
+        warn_unconnected(views)
         require_complete_views(views, self._method, type(self).__name__)
         require_divisible(self._method, type(self).__name__, min(n, int(size)))
 
@@ -394,9 +405,9 @@ class MultiViewClusterer(
         views = read_like_fit(X, self.view_names_in_, self.view_columns)
         if len(views) == 0:
             raise ValueError("X has 0 samples: pass at least one row")
+        given, views = views, match_views(views, self.view_names_in_, self._dims, self._columns)
         if not is_table:  # scikit-learn warns about a table
-            warn_without_names(views, self._columns, self.sample_ids_)
-        views = match_views(views, self.view_names_in_, self._dims, self._columns)
+            warn_without_names(given, self._columns, self.sample_ids_)
         require_complete_views(views, self._method, type(self).__name__)
         return Source(views, self.scalers_, batch_size=batch_size, device=self.module_.class_prior().device)
 

@@ -1,5 +1,7 @@
 """Outlier scores of an estimator, and labels of -1 for samples that are like none of the training data."""
 
+import warnings
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -9,12 +11,20 @@ from torch import Tensor, from_numpy
 
 from protocol_mvc.data.batches import Batch, Source
 from protocol_mvc.data.sampling import stratified_rows
+from protocol_mvc.exceptions import DataWarning
 from protocol_mvc.methods.base import map_batches
-from protocol_mvc.partition.outliers import MAX_POINTS, OutlierReference, fit_reference, outlier_scores
-from protocol_mvc.utils.text import short_repr
+from protocol_mvc.partition.outliers import (
+    MAX_POINTS,
+    OutlierReference,
+    far_spaces,
+    fit_reference,
+    outlier_scores,
+)
+from protocol_mvc.utils.text import join_words, short_repr
 
 Floats = NDArray[np.float32]
 
+MAX_CHECKED = 256  # new samples that are compared with the training data before a prediction
 MAX_VALUES = 20_000_000  # of the prepared views of the reference
 
 
@@ -44,9 +54,31 @@ class OutlierMixin:
 
     def _reject(self, source: Source, labels: NDArray[np.int64], limit: Any) -> NDArray[np.int64]:
         """Return the labels with -1 where the outlier score exceeds the limit."""
-        if isinstance(limit, bool) or not isinstance(limit, (int, float)) or not 0 <= limit <= 1:
+        if isinstance(limit, bool) or not isinstance(limit, Real) or not 0 <= float(limit) <= 1:
             raise ValueError(f"reject must be an outlier score from 0 to 1, got {short_repr(limit)}")
         return np.where(self._score_outliers(source) > limit, -1, labels)
+
+    def _near_source(self, X: Any) -> Source:
+        """Return batches of new samples, with a warning if a view is unlike that of the training data."""
+        source: Source = self._source(X)  # type: ignore[attr-defined]
+        if self._reference is None:
+            return source
+        rows = np.unique(np.linspace(0, len(source) - 1, MAX_CHECKED).astype(np.int64))
+        batch = source.take(from_numpy(rows))
+        far = far_spaces(self._reference, batch.views, batch.present)
+        names = [repr(source.views.names[s]) for s in far if s < source.views.n_views]
+        if far:
+            where = (
+                f"in the view {join_words(names)}" if names else "in all views together, but in no single one"
+            )
+            check = "views, columns and units are those of the fit" if names else "rows of all views match"
+            warnings.warn(
+                f"X is far from the training data {where}: check that {check}; `outlier_score` tells which "
+                "samples are unlike it.",
+                DataWarning,
+                stacklevel=3,
+            )
+        return source
 
     def _fit_outliers(self, source: Source) -> None:
         """Keep some training samples of every cluster, and score all."""

@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from protocol_mvc.data.batches import Source
 from protocol_mvc.data.matching import is_numbered
+from protocol_mvc.data.views import Views
 from protocol_mvc.methods.base import Inferred
 from protocol_mvc.partition.changes import Changes, count_pairs, find_changes, number_like
 from protocol_mvc.partition.edits import Edit, Merge, Split, fit_split
@@ -20,6 +21,7 @@ from protocol_mvc.utils.text import short_repr
 
 Floats = NDArray[np.float32]
 Cluster = int | str  # a number, or the name of a cluster
+LabelsBefore = tuple[Any, Labels]  # rows of the data, and their clusters in an older model
 
 DECIDED = 0.51  # no sum of other probabilities exceeds a larger one
 MAX_SPLIT_SAMPLES = 10_000  # members whose parts are searched for
@@ -50,17 +52,21 @@ class SteeringMixin:
         given = self._names or (None,) * len(self.cluster_sizes_)
         return tuple(str(c) if name is None else name for c, name in enumerate(given))
 
-    def rename_clusters(self, names: Mapping[Cluster, str]) -> Self:
+    def rename_clusters(self, names: Mapping[Cluster, str] | Sequence[str]) -> Self:
         """Return a model whose clusters have names, in label files, reports and tables.
 
         Args:
-            names: new names by number or present name of the cluster.
+            names: new names by number or present name of the cluster, or the names of all clusters.
 
         Raises:
             ValueError: If there is no such cluster, or two clusters would have one name.
         """
         check_is_fitted(self)
         given = list(self._names or (None,) * len(self.cluster_sizes_))
+        if not isinstance(names, Mapping):
+            if isinstance(names, str) or len(names) != len(given):
+                raise ValueError(f"names must be a dict, or a list of {len(given)}, got {short_repr(names)}")
+            names = dict(enumerate(names))
         for cluster, name in names.items():
             if not isinstance(name, str) or not name.strip():
                 raise ValueError(f"the name of cluster {cluster} must be a text, got {short_repr(name)}")
@@ -87,6 +93,8 @@ class SteeringMixin:
             ValueError: If there is no such cluster, or fewer than two clusters would remain.
         """
         check_is_fitted(self)
+        if isinstance(clusters, str) or not isinstance(clusters, Iterable):
+            raise ValueError(f"clusters must be a list such as [0, 1], got {short_repr(clusters)}")
         merged = tuple(sorted({self._number(cluster) for cluster in clusters}))
         k = len(self.cluster_sizes_)
         if not 2 <= len(merged) < k:
@@ -201,21 +209,37 @@ class SteeringMixin:
                 proba = edit.apply(proba)
         return proba
 
-    def _renumber_like(self, old: Any, X: Any) -> Changes:
+    def _renumber_like(self, old: Any, before: LabelsBefore) -> Changes:
         """Give the clusters the numbers and names of an older model, and return what changed."""
-        mine, theirs = shared_rows(self.sample_ids_, old.sample_ids_)
-        before = old.predict(X) if mine is None else old.labels_[theirs]
-        rows = slice(None) if mine is None else mine
+        rows, labels = before
         shape = (len(old.cluster_sizes_), len(self.cluster_sizes_))
-        order = number_like(count_pairs(before, self.labels_[rows], shape))
+        order = number_like(count_pairs(labels, self.labels_[rows], shape))
         self._order, self.class_prior_ = self._order[order], self.class_prior_[order]
         self._set_distributions(self.label_distributions_[:, order])
-        counts = count_pairs(before, self.labels_[rows], shape)
+        counts = count_pairs(labels, self.labels_[rows], shape)
         changes = find_changes(counts, self.cluster_sizes_)
         if old._names is not None:
             kept = changes.kept
             self._names = tuple(old._names[kept[c]] if c in kept else None for c in range(shape[1]))
         return changes
+
+
+def labels_before(old: Any, views: Views) -> LabelsBefore:
+    """Return rows of the views and their clusters in an older model: of samples that it shares, or of all.
+
+    Raises:
+        TypeError: If it is no model.
+        ValueError: If it is not fitted, or shares no samples and its views are others.
+    """
+    if not isinstance(old, SteeringMixin):
+        raise TypeError(
+            f"like must be a fitted model, got {short_repr(old)}: load a saved one by `load_model`"
+        )
+    check_is_fitted(old)
+    mine, theirs = shared_rows(views.sample_ids, old.sample_ids_)
+    if mine is None:
+        return slice(None), old.predict(views)  # type: ignore[attr-defined]
+    return mine, old.labels_[theirs]
 
 
 def shared_rows(ids: NDArray[Any], others: NDArray[Any], *, by_position: bool = False) -> tuple[Any, Any]:

@@ -27,7 +27,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
 from protocol_mvc.data.scaling import KINDS, Scaler
 from protocol_mvc.exceptions import ModelFileError
-from protocol_mvc.nn.seeded import build
+from protocol_mvc.nn.seeded import MAX_MODULE_BYTES, build, outline
 from protocol_mvc.partition.edits import Edit, Merge, Split
 from protocol_mvc.partition.outliers import OutlierReference
 from protocol_mvc.utils.config import make_config
@@ -38,13 +38,14 @@ SCHEMA_VERSION = 1  # increase it when earlier versions of the library cannot re
 ARRAYS, CONFIG, HISTORY = "model.safetensors", "config.json", "history.csv"
 CARD, MANIFEST = "README.md", "manifest.json"
 FILES = (ARRAYS, CONFIG, HISTORY, CARD, MANIFEST)
-MAX_BYTES = {name: 2**33 if name == ARRAYS else 2**28 for name in FILES}  # of files that are read
+MAX_BYTES = {name: MAX_MODULE_BYTES if name == ARRAYS else 2**28 for name in FILES}  # of files that are read
 ARRAY_ATTRIBUTES = ("labels_", "cluster_sizes_", "class_prior_", "view_weights_")
 SCALER_ARRAYS = ("shift", "factor")
 COMPONENT_ARRAYS = ("axes", "offset", "mean", "explained_variance")  # of scalers that have components
 MODULE = "module."  # prefix of the tensors of the network
 UNDECIDED = ("undecided.rows", "undecided.proba")  # training samples of low confidence
 REFERENCE_ARRAYS = ("scales", "distances", "levels", "totals")  # of the outlier scores
+MAY_BE_INFINITE = ("outliers.distances", "outliers.levels")  # where a view is missing
 COPIED_ATTRIBUTES = ("seed", "data_hash", "environment", "n_features_in")  # with a "_" behind
 JSON_IDS = "json"  # sample ids that are neither numbers nor times
 RESTORE = "save the model again, or restore the folder from a copy"
@@ -170,8 +171,7 @@ def load(kinds: Iterable[type[E]], folder: str | os.PathLike[str], device: str |
         make_module = partial(make_method, dims, len(saved.record.label_order))
         tensors = {name: array for name, array in saved.arrays.items() if name.startswith(MODULE)}
         state = {name.removeprefix(MODULE): torch.from_numpy(array) for name, array in tensors.items()}
-        with torch.device("meta"):  # checks names and shapes before the network takes memory
-            make_module().load_state_dict(state, assign=True)
+        outline(make_module).load_state_dict(state, assign=True)  # checks names and shapes without memory
         module = build(make_module, torch.Generator())
         module.load_state_dict(state)
         model.module_ = module.to(place).eval().requires_grad_(False)
@@ -419,8 +419,18 @@ def _read_once(folder: Path) -> SavedModel:
         record = ModelRecord.model_validate_json(contents[CONFIG])
     with model_errors(folder / ARRAYS):
         arrays = safetensors.numpy.load(contents[ARRAYS])
+        _refuse_not_finite(arrays)
     with model_errors(folder / HISTORY):
         return SavedModel(record, arrays, _parse_history(contents[HISTORY]))
+
+
+def _refuse_not_finite(arrays: Arrays) -> None:
+    """Raise ValueError if an array has NaN or infinity where no fit produces it."""
+    for name, array in arrays.items():
+        if array.dtype.kind == "f" and name != "sample_ids":
+            bad = np.isnan(array) if name in MAY_BE_INFINITE else ~np.isfinite(array)
+            if bad.any():
+                raise ValueError(f"{name} has the value {array[bad][0]}")
 
 
 def _read_file(path: Path) -> bytes:

@@ -25,7 +25,7 @@ from protocol_mvc.nn.layers import cluster_means, log_assignment, mlp
 from protocol_mvc.nn.network import MultiViewAutoencoder, ViewOutputs
 from protocol_mvc.partition.graphs import Features, Labels, kmeans
 from protocol_mvc.training.stage import Losses, Optimizer, Stage
-from protocol_mvc.utils.config import Config, NonNegativeInt, PositiveFloat, PositiveInt
+from protocol_mvc.utils.config import Config, LayerSizes, NonNegativeInt, PositiveFloat, PositiveInt
 from protocol_mvc.utils.random import draw_seed
 
 KMEANS_LOGIT_SCALE = 10.0  # of the probabilities after k-means; labels do not depend on it
@@ -34,7 +34,7 @@ KMEANS_LOGIT_SCALE = 10.0  # of the probabilities after k-means; labels do not d
 class AutoencoderConfig(Config):
     """Hyper-parameters of a method that starts with one autoencoder per view."""
 
-    hidden_dims: tuple[PositiveInt, ...] = (500, 500, 2000)  #: encoder layers between input and latent code
+    hidden_dims: LayerSizes = (500, 500, 2000)  #: encoder layers between input and latent code
     latent_dim: PositiveInt = 512  #: dimension of the latent codes z^v
     feature_dim: PositiveInt = 128  #: dimension of the features h^v
     n_epochs_reconstruct: NonNegativeInt = 200  #: epochs of reconstruction

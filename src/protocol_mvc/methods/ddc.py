@@ -16,7 +16,7 @@ from protocol_mvc.nn.layers import BatchNorm, HeLinear, batch_norm_mlp, he_relu_
 from protocol_mvc.nn.network import ViewOutputs
 from protocol_mvc.nn.seeded import build, evaluating
 from protocol_mvc.training.stage import Losses, Optimizer, Stage
-from protocol_mvc.utils.config import Config, NonNegativeInt, PositiveFloat, PositiveInt
+from protocol_mvc.utils.config import Config, LayerSizes, NonNegativeInt, PositiveFloat, PositiveInt
 
 HEAD_DIM = 100  # width of the hidden layer of the clustering head
 
@@ -24,7 +24,7 @@ HEAD_DIM = 100  # width of the hidden layer of the clustering head
 class DdcConfig(Config):
     """Hyper-parameters that all share; the defaults are those of SiMVC and CoMVC."""
 
-    hidden_dims: tuple[PositiveInt, ...] = (512, 512)  #: encoder layers between input and code
+    hidden_dims: LayerSizes = (512, 512)  #: encoder layers between input and code
     latent_dim: PositiveInt = 256  #: dimension of the codes z^v
     #: batch normalization in the encoders and linear codes; else He's initialization and ReLU codes
     batch_norm: bool = False
@@ -41,7 +41,7 @@ class DdcConfig(Config):
 class DeepDdcConfig(DdcConfig):
     """The values of DeepMVC, a later study by the authors, which the other methods use."""
 
-    hidden_dims: tuple[PositiveInt, ...] = (1024, 1024, 1024, 1024)
+    hidden_dims: LayerSizes = (1024, 1024, 1024, 1024)
     batch_norm: bool = True
     max_grad_norm: PositiveFloat | None = 10.0
     monitor: Literal["ddc1", "total"] = "total"

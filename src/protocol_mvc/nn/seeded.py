@@ -10,6 +10,8 @@ from torch import Tensor, nn
 
 M = TypeVar("M", bound=nn.Module)
 
+MAX_MODULE_BYTES = 2**33  # also the largest file of a saved model
+
 
 def build(make: Callable[[], M], generator: torch.Generator) -> M:
     """Construct a module on the CPU and draw its weights from a generator.
@@ -20,9 +22,11 @@ def build(make: Callable[[], M], generator: torch.Generator) -> M:
 
     Returns:
         The module, with every parameter and buffer initialized.
+
+    Raises:
+        ValueError: If the module would take more than `MAX_MODULE_BYTES`.
     """
-    with torch.device("meta"):
-        module = make()
+    module = outline(make)
     zeros = {name: torch.zeros(x.shape, dtype=x.dtype) for name, x in module.state_dict().items()}
     module.load_state_dict(zeros, assign=True)  # `to_empty` would load the compiler of torch
     for part in module.modules():
@@ -36,6 +40,26 @@ def build(make: Callable[[], M], generator: torch.Generator) -> M:
             bound = 1 / math.sqrt(part.in_features)
             nn.init.uniform_(part.weight, -bound, bound, generator=generator)
             nn.init.uniform_(part.bias, -bound, bound, generator=generator)
+    return module
+
+
+def outline(make: Callable[[], M]) -> M:
+    """Construct a module without memory for its weights, which tells their names and sizes.
+
+    Raises:
+        ValueError: If the weights would take more than `MAX_MODULE_BYTES`.
+    """
+    with torch.device("meta"):
+        try:
+            module = make()
+        except RuntimeError as error:  # sizes beyond 64 bits
+            raise ValueError(f"the network would be too large ({str(error).partition(chr(10))[0]})") from None
+    size = sum(x.numel() * x.element_size() for x in [*module.parameters(), *module.buffers()])
+    if size > MAX_MODULE_BYTES:
+        raise ValueError(
+            f"the network would take {size / 2**30:.0f} GiB, more than {MAX_MODULE_BYTES / 2**30:.0f} GiB: "
+            "choose smaller layers or fewer clusters"
+        )
     return module
 
 

@@ -14,6 +14,8 @@ Floats = npt.NDArray[np.float32]
 
 MAX_POINTS = 2000  # training samples that are kept
 MAX_WIDTH, N_COMPONENTS = 100, 50  # wider views are reduced to components
+MIN_LEVELS = 20  # points with a view, for samples to be far from them
+FAR = 1.2  # times the strangeness of 99 % of the points
 MIN_POINTS = 3  # with a view, for the view to count
 
 
@@ -77,12 +79,40 @@ def outlier_scores(reference: OutlierReference, views: Sequence[Tensor], present
         views: prepared views (n, D_v).
         present: which sample has which view (n, V), or None if all do.
     """
-    cpu = [x.cpu() for x in views]
-    mask = torch.ones(len(cpu[0]), len(cpu), dtype=torch.bool) if present is None else present.cpu()
-    x, here = _spaces(reference, cpu, mask)
+    x, here = _placed(reference, views, present)
     total = _total(reference, _strangeness(reference, x, here))
     q = _share_at_least(torch.from_numpy(reference.totals), total)
     return (1 - q - (q * (1 - q) / len(reference.totals)).sqrt()).clamp(0, 1)
+
+
+def far_spaces(reference: OutlierReference, views: Sequence[Tensor], present: Tensor | None) -> list[int]:
+    """Return the spaces, views or all views together, in which many samples are far from the training data.
+
+    These are spaces in which more than a quarter of the samples are clearly stranger than 99 % of the
+    training samples. Such a view may be another one, or in other units; if only all views together are
+    strange, their rows may not belong together.
+
+    Args:
+        reference: result of `fit_reference`.
+        views: prepared views (n, D_v) of some samples.
+        present: which sample has which view (n, V), or None if all do.
+    """
+    x, here = _placed(reference, views, present)
+    strangeness, far = _strangeness(reference, x, here), []
+    for s, levels in enumerate(torch.from_numpy(reference.levels).T):
+        own, known = strangeness[here[:, s], s], levels[levels.isfinite()]
+        if len(own) and len(known) >= MIN_LEVELS and own.quantile(0.75) > FAR * known.quantile(0.99):
+            far.append(s)
+    return far
+
+
+def _placed(
+    reference: OutlierReference, views: Sequence[Tensor], present: Tensor | None
+) -> tuple[list[Tensor], Tensor]:
+    """Return samples on any device in each space (n, d), and which sample is in which space (n, S)."""
+    cpu = [x.cpu() for x in views]
+    mask = torch.ones(len(cpu[0]), len(cpu), dtype=torch.bool) if present is None else present.cpu()
+    return _spaces(reference, cpu, mask)
 
 
 def _wide_axes(x: npt.NDArray[np.floating], present: npt.NDArray[np.bool_]) -> Floats:

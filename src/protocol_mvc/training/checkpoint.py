@@ -33,7 +33,7 @@ from protocol_mvc.utils.random import Seed, resolve_seed
 
 SAVE_INTERVAL = 5.0  # seconds between two checkpoints
 FILE_NAME = "checkpoint.state"
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 DIGEST_SIZE = hashlib.sha256().digest_size
 MAX_BYTES = 2**36
 START_VALUE, METADATA = "start_value", "metadata"  # names of tensors, and prefixes of names
@@ -141,6 +141,7 @@ class _Metadata(BaseModel):
     epoch: int
     lr_factor: float
     finished: bool
+    threads: int  # of torch
     history: list[EpochRecord]
 
 
@@ -167,12 +168,24 @@ class Checkpoint(Callback):
             different = [name for name in {**wanted, **meta.fit} if wanted.get(name) != meta.fit.get(name)]
             if not different:
                 self.seed, self._state = meta.seed, state
+                self._compare_threads(meta)
             elif not meta.finished:
                 raise CheckpointError(
                     f"{self.folder}: the interrupted fit in this folder had another {different[0]}: resume "
                     "that fit, choose another folder, or remove this one."
                 )
         require_equal("checkpoints", self._state and self._state[:2])
+
+    def _compare_threads(self, meta: _Metadata) -> None:
+        """Warn if the rest of a fit would run with another number of threads."""
+        now = torch.get_num_threads()
+        if meta.threads != now and not meta.finished:
+            warnings.warn(
+                f"{self.folder}: the fit began with {meta.threads} threads and resumes with {now}, so its "
+                "bits may differ from those of an uninterrupted fit: set OMP_NUM_THREADS to get the same.",
+                CheckpointWarning,
+                stacklevel=3,
+            )
 
     def seed_or(self, random_state: Seed) -> int:
         """Return the seed of the stored fit, or a new one that is stored with every state."""
@@ -217,7 +230,12 @@ class Checkpoint(Callback):
         if start_value is not None:
             tensors[START_VALUE] = start_value.cpu()
         meta = _Metadata(
-            format_version=FORMAT_VERSION, fit=self.fit, seed=self.seed, finished=finished, **fields
+            format_version=FORMAT_VERSION,
+            fit=self.fit,
+            seed=self.seed,
+            finished=finished,
+            threads=torch.get_num_threads(),
+            **fields,
         )
         text = bytearray(meta.model_dump_json().encode())
         tensors[METADATA] = torch.frombuffer(text, dtype=torch.uint8)

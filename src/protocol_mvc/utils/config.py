@@ -11,6 +11,7 @@ NonNegativeInt = Annotated[int, Field(ge=0)]
 PositiveInt = Annotated[int, Field(ge=1)]
 PositiveFloat = Annotated[float, Field(gt=0)]
 NonNegativeFloat = Annotated[float, Field(ge=0)]
+LayerSizes = Annotated[tuple[PositiveInt, ...], Field(max_length=100)]
 Fraction = Annotated[float, Field(ge=0, le=1)]
 
 

@@ -12,6 +12,7 @@ from protocol_mvc.partition.config import PartitionOptions
 from protocol_mvc.utils.config import (
     Config,
     Fraction,
+    LayerSizes,
     NonNegativeFloat,
     NonNegativeInt,
     PositiveFloat,
@@ -25,7 +26,7 @@ Mass = Annotated[float, Field(gt=0, le=1)]
 class Network(Config):
     """Sizes of the networks."""
 
-    hidden_dims: tuple[PositiveInt, ...] = (256,)  #: encoder layers before the latent code or projection
+    hidden_dims: LayerSizes = (256,)  #: encoder layers before the latent code or projection
     projection_dim: PositiveInt = 64  #: of H^v and U
     logit_scale: PositiveFloat = 10.0  #: of the cosine classifier
 
