@@ -157,3 +157,15 @@ def test_fit_takes_a_table_with_keys():
     np.testing.assert_array_equal(model.predict(data[::-1]), model.labels_[::-1])
     model = tiny(view_columns={"all": "X", "prot": "prot"}).fit(data)
     np.testing.assert_array_equal(model.predict(data[:, ::-1]), model.labels_)
+
+
+def test_several_tables_are_views_matched_by_the_names_of_the_samples():
+    tables = {"rna": table(csr_matrix(RNA)), "prot": table(PROT[::-1], CELLS[::-1])}
+    views = as_views(tables)
+    assert views.sample_ids.tolist() == CELLS.tolist()
+    assert views.columns[1] == tuple(tables["prot"].var_names)
+    np.testing.assert_array_equal(views.stack(), np.hstack([RNA, PROT]))
+    with pytest.raises(ValueError, match="'rna' is an AnnData beside"):
+        as_views({**tables, "array": PROT})
+    model = tiny().fit(whole(**tables))
+    np.testing.assert_array_equal(model.predict({"rna": tables["rna"]}), model.predict({"rna": RNA_FRAME}))

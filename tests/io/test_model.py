@@ -284,6 +284,24 @@ def test_forged_arrays_are_refused(folder, change):
         PROTOCOL.load(folder)
 
 
+@pytest.mark.parametrize(
+    "edits",
+    [
+        [{"kind": "merge", "clusters": [0]}] * 1000,
+        [{"kind": "merge", "clusters": [0, 0]}],
+        [{"kind": "merge", "clusters": [0, 3]}],
+        [{"kind": "split", "clusters": [0, 1]}],
+        [{"kind": "split", "clusters": [0]}],
+        [{"kind": "merge", "clusters": [0, 1]}] * 2,
+    ],
+    ids=range(6),
+)
+def test_forged_edits_are_refused(folder, edits):
+    forge_record(folder, lambda record: record.update(edits=edits))
+    with pytest.raises(ModelFileError, match=r"m/model\.safetensors"):
+        PROTOCOL.load(folder)
+
+
 class TestComponents:
     @pytest.fixture
     def model(self, monkeypatch):

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from protocol_mvc.data.checks import Bools, Matrix, as_matrix, is_frame
-from protocol_mvc.data.inputs import align
+from protocol_mvc.data.inputs import align, union
 
 ColumnNames: TypeAlias = tuple[tuple[str, ...] | None, ...]
 
@@ -52,6 +52,16 @@ def align_annotated(
     sample_ids = x.obs_names.to_numpy()
     present = np.ones((len(sample_ids), len(matrices)), dtype=np.bool_)
     return {name: as_matrix(matrix, name) for name, matrix in matrices.items()}, sample_ids, present, columns
+
+
+def align_tables(
+    tables: Mapping[str, Any],
+) -> tuple[dict[str, Matrix], NDArray[Any], Bools, ColumnNames]:
+    """Return the `X` of several AnnData by view name as `align_annotated` does; rows are matched by name."""
+    parts = {name: _part(table, "X", f"view {name!r}") for name, table in tables.items()}
+    indexes = {name: part.index for name, part in parts.items()}
+    matrices = {name: part.matrix for name, part in parts.items()}
+    return *align(matrices, indexes, union(indexes.values())), tuple(part.columns for part in parts.values())
 
 
 def present_keys(x: Any, view_columns: Any) -> Any:

@@ -60,10 +60,7 @@ def as_matrix(view: Any, name: str) -> Matrix:
         ValueError: If the view is None, not 2-D, empty or not numeric.
         TypeError: If a cell cannot be a number, such as a dict.
     """
-    if view is None:
-        raise ValueError(f"View {name!r} is None: leave it out, or mark its missing rows with NaN.")
-    if np.ma.isMaskedArray(view):
-        raise ValueError(f"View {name!r} is a masked array: fill its missing rows with NaN.")
+    _refuse_other_kinds(view, name)
     try:
         array = view.detach().cpu().numpy() if hasattr(view, "detach") else view
         matrix = check_array(array, accept_sparse="csr", ensure_all_finite=False, input_name=name)
@@ -83,6 +80,18 @@ def as_matrix(view: Any, name: str) -> Matrix:
             matrix = matrix.copy()
             matrix.sum_duplicates()
     return matrix  # type: ignore[no-any-return]
+
+
+def _refuse_other_kinds(view: Any, name: str) -> None:
+    """Raise ValueError if a view is of a kind that would be misread."""
+    if view is None:
+        raise ValueError(f"View {name!r} is None: leave it out, or mark its missing rows with NaN.")
+    if hasattr(view, "obs_names"):
+        raise ValueError(
+            f"View {name!r} is an AnnData beside other data: pass its X, or AnnData for all views."
+        )
+    if np.ma.isMaskedArray(view):
+        raise ValueError(f"View {name!r} is a masked array: fill its missing rows with NaN.")
 
 
 def row_slices(matrix: Matrix, n_rows: int | None = None) -> Iterator[slice]:

@@ -131,8 +131,12 @@ def align_frames(frames: Mapping[str, Any]) -> tuple[dict[str, Matrix], NDArray[
         ValueError: If an index has duplicates, or nothing in common with the other indexes.
     """
     indexes = {name: frame.index for name, frame in frames.items()}
-    sample_ids = reduce(lambda left, right: left.append(right), indexes.values()).unique()
-    return align(frames, indexes, sample_ids)
+    return align(frames, indexes, union(indexes.values()))
+
+
+def union(indexes: Iterable[Any]) -> Any:
+    """Return the ids of several pandas indexes in order of first appearance."""
+    return reduce(lambda left, right: left.append(right), indexes).unique()
 
 
 def align(

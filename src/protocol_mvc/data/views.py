@@ -11,7 +11,7 @@ from numpy.typing import DTypeLike, NDArray
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
-from protocol_mvc.data.anndata import ColumnNames, align_annotated, is_annotated
+from protocol_mvc.data.anndata import ColumnNames, align_annotated, align_tables, is_annotated
 from protocol_mvc.data.checks import (
     Bools,
     Matrix,
@@ -166,9 +166,9 @@ def as_views(X: Any, view_columns: ViewColumns | None = None) -> Views:
 
     Args:
         X: `Views`; a list, tuple or dict of 2-D data (numpy array, memory map, nested lists, data frame,
-            scipy sparse matrix, torch tensor); one 2-D array or data frame; or a MuData or AnnData. Rows of
-            data frames and modalities are matched by index, all others by position; beside arrays, data
-            frames must have one index. A row of NaN means that the sample lacks the view.
+            scipy sparse matrix, torch tensor) or of AnnData; one 2-D array or data frame; or a MuData or
+            AnnData. Rows of data frames and AnnData are matched by index, all others by position; beside
+            arrays, data frames must have one index. A row of NaN means that the sample lacks the view.
         view_columns: how to split the columns of one 2-D `X` into views: for each view a `(start, stop)`
             tuple, a slice, or a list of column positions or names; as a list, or as a dict by view name.
             Of a MuData or AnnData: the keys of the matrices, see `align_annotated`.
@@ -190,6 +190,8 @@ def as_views(X: Any, view_columns: ViewColumns | None = None) -> Views:
     parts = name_views(X if has_views else [X]) if view_columns is None else split_columns(X, view_columns)
     if not parts:
         raise ValueError("X has no views: give at least one 2-D array.")
+    if has_views and all(map(is_annotated, parts.values())):
+        return _assemble(*align_tables(parts))
     columns = tuple(tuple(map(str, part.columns)) if is_frame(part) else None for part in parts.values())
     if has_views and all(is_frame(part) for part in parts.values()):
         return _assemble(*align_frames(parts), columns)

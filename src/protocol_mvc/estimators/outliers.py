@@ -24,7 +24,7 @@ from protocol_mvc.utils.text import join_words, short_repr
 
 Floats = NDArray[np.float32]
 
-MAX_CHECKED = 256  # new samples that are compared with the training data before a prediction
+MAX_CHECKED = 100  # new samples that are compared with the training data before a prediction
 MAX_VALUES = 20_000_000  # of the prepared views of the reference
 
 

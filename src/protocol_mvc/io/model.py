@@ -281,7 +281,8 @@ def _set_edits(model: Any, saved: SavedModel) -> int:
     record, arrays, edits = saved.record, saved.arrays, list[Edit]()
     k, width = len(record.label_order), sum(scaler.n_outputs for scaler in model.scalers_)
     for i, edit in enumerate(record.edits):
-        if max(edit.clusters) >= k or len(set(edit.clusters)) < min(len(edit.clusters), k):
+        is_merge = len(set(edit.clusters)) == len(edit.clusters) > 1
+        if max(edit.clusters) >= k or is_merge != (edit.kind == "merge"):
             raise ValueError(f"edit {i} changes the clusters {edit.clusters} of {k}")
         if edit.kind == "merge":
             edits.append(Merge(edit.clusters))
