@@ -173,37 +173,33 @@ def recall_by_size(records: RecordFiles = PATTERNS) -> None:
     typer.echo(render.text([section], out.width), nl=False)
 
 
-@app.command("balanced-test")
-def balanced_test(
-    methods: Methods = "leiden,protocol",
-    datasets: Datasets = "digits",
-    ratios: Ratios = "0.1,0.5,0.9",
-    seeds: Seeds = "0,1,2",
-    changes: Set = None,
-    records: RecordFile = RESULTS / "balanced.jsonl",
-    data_home: DataHome = None,
-) -> None:
-    """Fit to imbalanced data and predict a balanced part of the data that was held out."""
-    wanted = chosen_units(methods, datasets, ratios, seeds)
-    given = chosen_changes(changes, wanted)
-    rows = _collect(wanted, records, given, "balanced-test", studies.balanced_test)
-    _show(*tables.study_tables(rows, "balanced-test"))
+def _add_study(name: str, function: Any, methods: str, ratios: str, doc: str) -> None:
+    """Add the command of a study of `tables.STUDIES` whose table has the means over seeds."""
+
+    def study(
+        methods: Methods = methods,
+        datasets: Datasets = "digits",
+        ratios: Ratios = ratios,
+        seeds: Seeds = "0,1,2",
+        changes: Set = None,
+        records: RecordFile = RESULTS / f"{name}.jsonl",
+        data_home: DataHome = None,
+    ) -> None:
+        wanted = chosen_units(methods, datasets, ratios, seeds)
+        rows = _collect(wanted, records, chosen_changes(changes, wanted), name, function)
+        _show(*tables.study_tables(rows, name))
+
+    app.command(name, help=doc)(study)
 
 
-@app.command()
-def calibration(
-    datasets: Datasets = "digits",
-    ratios: Ratios = "0.1",
-    seeds: Seeds = "0,1,2",
-    changes: Set = None,
-    records: RecordFile = RESULTS / "calibration.jsonl",
-    data_home: DataHome = None,
-) -> None:
-    """Compare the confidence of labels with their accuracy."""
-    wanted = chosen_units("protocol", datasets, ratios, seeds)
-    given = chosen_changes(changes, wanted)
-    rows = _collect(wanted, records, given, "calibration")
-    _show(*tables.study_tables(rows, "calibration"))
+_add_study(
+    "balanced-test",
+    studies.balanced_test,
+    "leiden,protocol",
+    "0.1,0.5,0.9",
+    "Fit to imbalanced data and predict a balanced part of the data that was held out.",
+)
+_add_study("calibration", cluster, "protocol", "0.1", "Compare the confidence of labels with their accuracy.")
 
 
 @app.command("ablate-defaults")

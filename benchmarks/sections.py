@@ -39,6 +39,7 @@ PAPER_SECTIONS: dict[str, Maker] = {
 # The command of every table and figure of the paper, with its preset; records that exist are not repeated.
 _NINE = "dsimvc,ardmvc,ardmvc-am,comvc,mflvc,gcfaggmvc,aecoddc,sem,csot,protocol-paper"
 _FIVE = "mflvc,csot,gcfaggmvc,sem,protocol-paper"
+_CALTECH, _PICTURES = "--dataset caltech_5v_rc", "docs/pictures/paper"
 _SETS = "hdigit,fashion,caltech_5v_rc"
 PAPER = {
     "2": f"run --methods {_NINE} --datasets {_SETS} --ratios 0.1",
@@ -47,7 +48,7 @@ PAPER = {
     "ablation": f"ablation --preset paper --datasets {_SETS} --ratios 0.1,0.5",
     "balanced-test": f"balanced-test --methods {_NINE} --datasets {_SETS}",
     "recall-by-size": f"run --methods {_FIVE} --datasets caltech_5v_rc --ratios 0.1,0.5",
-    "tsne": f"tsne --methods {_FIVE} --dataset hdigit",
-    "convergence": "convergence --method protocol-paper --dataset caltech_5v_rc",
-    "sensitivity": "sensitivity --method protocol-paper --dataset caltech_5v_rc",
+    "tsne": f"tsne --methods {_FIVE} --dataset hdigit --figure {_PICTURES}_tsne.png",
+    "convergence": f"convergence --method protocol-paper {_CALTECH} --figure {_PICTURES}_convergence.png",
+    "sensitivity": f"sensitivity --method protocol-paper {_CALTECH} --figure {_PICTURES}_sensitivity.png",
 }

@@ -156,7 +156,7 @@ def test_the_balanced_test_records_both_scores(folder, fits):
     words = ("balanced-test", "--methods", "kmeans", "--ratios", "0.5", "--seeds", "0")
     result = run(*words)
     assert result.exit_code == 0
-    (found,) = read(folder / "benchmarks" / "results" / "balanced.jsonl")
+    (found,) = read(folder / "benchmarks" / "results" / "balanced-test.jsonl")
     assert found["study"] == "balanced-test"
     assert found["train_scores"]["acc"] <= 1
     assert f"{found['scores']['acc']:.3f}" in cells(result.stdout)
