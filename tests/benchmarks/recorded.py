@@ -19,7 +19,7 @@ def quick(method: str) -> dict[str, Any]:
     if method not in NETWORKS:
         return {}
     if NETWORKS[method].estimator is PROTOCOL:
-        return QUICK if NETWORKS[method].preset == "default" else QUICK_PAPER
+        return QUICK_PAPER if NETWORKS[method].preset in ("paper", "released") else QUICK
     return {name: value for name, value in FIELDS.items() if name in config_of(method)}
 
 
