@@ -13,6 +13,7 @@ from protocol_mvc import as_views
 from protocol_mvc.data import memmap
 from protocol_mvc.data.checks import is_mapped, is_sparse
 from protocol_mvc.io import limits, read_views
+from protocol_mvc.io.hdf5 import list_contents
 
 
 @pytest.fixture
@@ -26,7 +27,7 @@ def h5mu(tmp_path):
 
 
 def assert_equal(left, right):
-    np.testing.assert_array_equal(np.asarray(left), np.asarray(right))
+    np.testing.assert_array_equal(left.stack(), right.stack())
     np.testing.assert_array_equal(left.mask, right.mask)
     assert left.sample_ids.tolist() == right.sample_ids.tolist()
     assert (left.names, left.columns) == (right.names, right.columns)
@@ -126,7 +127,7 @@ def set_key(file, name, value):
         (lambda f: set_key(f, "X/more", f["X"]), "recursion"),
         (lambda f: f["obs"].attrs.__delitem__("_index"), "'obs'"),
         (lambda f: f.__delitem__("obs"), "'obs' in '/'"),
-        (lambda f: f.__delitem__("X"), "no X in the AnnData.*'b'"),
+        (lambda f: f.__delitem__("X"), "no X in the AnnData.*b"),
         (lambda f: set_key(f, "obs/_index", ["x"]), "do not match 1 ids"),
         (lambda f: f["X"].attrs.__setitem__("encoding-version", "9"), "'/X'"),
         (lambda f: set_key(f, "obsm/b", np.array([[b"x"]] * 8)), "View 'b'"),
@@ -163,3 +164,29 @@ def test_ids_that_occur_twice_cannot_be_matched_to_labels(tmp_path):
     assert read_views(tmp_path / "set.h5ad", view_columns=["X"]).views.sample_ids.tolist() == ["x", "x"]
     with pytest.raises(ValueError, match="'x' occurs twice"):
         read_views(tmp_path / "set.h5ad", view_columns=["X"], labels="kind")
+
+
+def test_layers_are_views_with_the_names_of_the_features(tmp_path):
+    a, b = np.nan_to_num(A), np.nan_to_num(B)
+    rna = anndata.AnnData(pd.DataFrame(a, IDS, [*"pqr"]), layers={"counts": a + 1})
+    prot = anndata.AnnData(pd.DataFrame(b, IDS, [*"st"]), obsm={"X_clr": b + 2})
+    rna.write_h5ad(tmp_path / "a.h5ad")
+    whole = mudata.MuData({"rna": rna, "prot": prot})
+    whole.write(tmp_path / "a.h5mu")
+    keys = ["rna:layers/counts", "prot:obsm/X_clr", "prot"]
+    found = read_views(tmp_path / "a.h5mu", view_columns=keys).views
+    assert found.names == tuple(keys)
+    np.testing.assert_array_equal(found.stack(), np.hstack([a + 1, b + 2, b]))
+    assert found.columns == (("p", "q", "r"), None, ("s", "t"))
+    assert_equal(found, as_views(whole, keys))
+    views = read_views(tmp_path / "a.h5ad", view_columns=["layers/counts", "X"]).views
+    assert views.columns == (("p", "q", "r"),) * 2
+    with pytest.raises(ValueError, match=r"no layers/raw in modality 'rna', only X, layers/counts"):
+        read_views(tmp_path / "a.h5mu", view_columns=["rna:layers/raw"])
+
+
+def test_the_contents_of_a_file_are_listed(h5mu, h5ad):
+    assert list_contents(h5ad) == (["labels", "other"], ["X", "a", "b"])
+    found = list_contents(h5mu)
+    assert found.matrices == ["a", "a:X_twice", "b", "b:X_twice"]
+    assert {"labels", "a:kind", "b:kind"} <= set(found.obs_columns)

@@ -149,7 +149,7 @@ def test_two_files_of_one_name_are_refused(tmp_path):
 
 
 def test_a_column_of_ids_is_for_tables(tmp_path):
-    with pytest.raises(ValueError, match=r"set\.npz .*id_column"):
+    with pytest.raises(ValueError, match=r"set\.npz .*id column"):
         read_views(WRITERS["npz"](tmp_path), id_column="id")
 
 

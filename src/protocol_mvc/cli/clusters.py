@@ -7,14 +7,14 @@ from pathlib import Path
 
 import typer
 
-from protocol_mvc.cli.fit import check_anndata_copy, write_anndata_copy
+from protocol_mvc.cli.anndata_copy import check_anndata_copy, write_anndata_copy
 from protocol_mvc.cli.inputs import Source
 from protocol_mvc.cli.output import Console, JsonDict, table
+from protocol_mvc.cli.predict import load_for
 from protocol_mvc.cli.runs import (
     STDOUT,
     check_folder,
     check_output,
-    load_for,
     load_with_data,
     lock_run,
     open_run,

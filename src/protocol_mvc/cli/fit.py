@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import typer
 
-from protocol_mvc import io
+from protocol_mvc.cli.anndata_copy import check_anndata_copy, write_anndata_copy
 from protocol_mvc.cli.inputs import Settings, Source, make_model, read_data
 from protocol_mvc.cli.output import Console, JsonDict, table
-from protocol_mvc.cli.runs import CHECKPOINT, check_folder, check_output, lock_run, open_run, write_run
+from protocol_mvc.cli.runs import CHECKPOINT, check_folder, lock_run, open_run, write_run
 from protocol_mvc.data import Views
 from protocol_mvc.data.digits import load_digits_views
 from protocol_mvc.data.scaling import describe_scaling
@@ -30,7 +30,6 @@ from protocol_mvc.exceptions import (
     UnreliableClusterWarning,
     UnreliableResultError,
 )
-from protocol_mvc.io.write import ANNOTATED
 from protocol_mvc.report import charts
 from protocol_mvc.report.facts import collect_facts
 from protocol_mvc.report.page import cluster_rows
@@ -199,32 +198,6 @@ def results_table(record: JsonDict, **further: Sequence[str]) -> Any:
         for c, *cells in zip(record["clusters"], *further.values(), strict=True)
     ]
     return table(f"{len(rows)} clusters", ("cluster", "size", "share", "confidence", *further), rows)
-
-
-def write_anndata_copy(
-    source: Source,
-    target: Path,
-    model: MultiViewClusterer,
-    views: Views,
-    note: JsonDict,
-    force: bool,
-    rankings: JsonDict | None = None,
-) -> None:
-    """Write a copy of the data with clusters, confidence and embedding, and the rankings of features."""
-    proba, embedding = model.predict_and_transform(views)
-    results = (views.sample_ids, proba.argmax(axis=1), proba, embedding, note)
-    options: JsonDict = {"names": model.cluster_names_, "rankings": rankings, "overwrite": force}
-    io.write_anndata(source.paths[0], target, *results, **options)
-
-
-def check_anndata_copy(source: Source, target: Path, force: bool) -> None:
-    """Check that a copy of the data can be written, or raise a usage error."""
-    first = Path(source.paths[0])
-    if len(source.paths) > 1 or first.suffix.lower() not in ANNOTATED:
-        raise typer.BadParameter(f"--write-anndata needs a single {' or '.join(ANNOTATED)} file as DATA")
-    if target.absolute() == first:
-        raise typer.BadParameter(f"--write-anndata writes a copy: choose another name than {target}")
-    check_output(target, force, (first.suffix.lower(),))
 
 
 def run_demo(console: Console, imbalance_ratio: float, seed: int, figure: Path) -> JsonDict:

@@ -3,6 +3,7 @@
 import os
 import time
 from datetime import timedelta
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,10 +20,13 @@ from protocol_mvc.estimators.base import MultiViewClusterer
 from protocol_mvc.estimators.cluster_count import count_in_views, parse_auto, prepare
 from protocol_mvc.estimators.clusterers import ESTIMATORS
 from protocol_mvc.exceptions import DivergenceError
+from protocol_mvc.io.hdf5 import Inventory, list_contents
+from protocol_mvc.io.write import ANNOTATED
 from protocol_mvc.partition.selection import find_partition
 from protocol_mvc.training.loop import train
 from protocol_mvc.training.stage import Stage
 from protocol_mvc.utils.config import resolve_auto
+from protocol_mvc.utils.text import list_names
 
 DEFAULT_N_CLUSTERS = 10  # for the estimate of time and memory if -k is not given
 DUPLICATE_SHARE = 0.01  # share of duplicate samples above which there is a note
@@ -49,7 +53,9 @@ def describe_data(console: Console, source: Source, settings: Settings) -> JsonD
     if k >= 2:
         cost = estimate_cost(views, make_model(settings.model_copy(update={"n_clusters": k})))
         samples |= {"fit_bytes": cost.n_bytes, "fit_seconds": cost.seconds}
-    notes = [*read.notes, *data_notes(described, samples)]
+    first = Path(source.paths[0])
+    inventory = list_contents(first) if first.suffix.lower() in ANNOTATED else None
+    notes = [*read.notes, *data_notes(described, samples), *contents_notes(inventory)]
     _print_description(console, described, samples)
     if clusters:
         console.print(
@@ -57,7 +63,8 @@ def describe_data(console: Console, source: Source, settings: Settings) -> JsonD
             f"(largest : smallest = {ratio:.1f} : 1)."
         )
     console.print(*notes)
-    return {**samples, "views": described, "clusters": clusters, "notes": notes}
+    contents = {} if inventory is None else inventory._asdict()
+    return {**samples, "views": described, "clusters": clusters, "notes": notes, **contents}
 
 
 def resolve_n_clusters(console: Console, settings: Settings, views: Views) -> int | None:
@@ -157,6 +164,16 @@ def stored_bytes(array: Any) -> int:
     """Return the memory of a dense or sparse matrix."""
     parts = (array.data, array.indices, array.indptr) if is_sparse(array) else (array,)
     return sum(int(part.nbytes) for part in parts)
+
+
+def contents_notes(inventory: Inventory | None) -> list[str]:
+    """Return what else an annotated file has, with the options that use it."""
+    if inventory is None:
+        return []
+    return [
+        f"Matrices for --view: {list_names(inventory.matrices, 30)}.",
+        f"Columns of obs for --labels and --color: {list_names(inventory.obs_columns, 30) or 'none'}.",
+    ]
 
 
 def data_notes(described: list[JsonDict], samples: JsonDict) -> list[str]:

@@ -185,7 +185,7 @@ def fit(
       $ protocol-mvc fit views.npz -k 10 --preset paper -o run
       $ protocol-mvc fit views.npz -k 10 --method mflvc -o run
       $ protocol-mvc fit more.npz -k 10 -o new --like run
-      $ protocol-mvc fit cells.h5mu --view rna:X_pca --view prot -k 12 -o run --write-anndata out.h5mu
+      $ protocol-mvc fit cells.h5mu --view rna:layers/counts --view prot -k 12 -o run --write-anndata out.h5mu
       $ torchrun --nproc-per-node 4 --max-restarts 3 -m protocol_mvc fit folder -k 20 -o run
     """
     from protocol_mvc.cli.fit import fit_run
@@ -215,6 +215,7 @@ def predict(
         float | None,
         Option(metavar="SCORE", min=0, max=1, help="Label samples of a larger outlier score -1, e.g. 0.95."),
     ] = None,
+    write_anndata: AnnDataCopy = None,
     device: Device = None,
     force: Force = False,
 ) -> JsonDict:
@@ -228,11 +229,14 @@ def predict(
       $ protocol-mvc predict run new/image.csv new/text.csv -o labels.parquet
       $ protocol-mvc predict run text=new_text.csv -o labels.csv
       $ protocol-mvc predict run new.npz --reject 0.95 -o labels.csv
+      $ protocol-mvc predict run new.h5mu -o labels.csv --write-anndata labelled.h5mu
       $ protocol-mvc predict run new.npz | head
     """
-    from protocol_mvc.cli.runs import predict_labels
+    from protocol_mvc.cli.predict import predict_labels
 
-    return predict_labels(printing.console(), run, data.source(), output, reject, device, force)
+    return predict_labels(
+        printing.console(), run, data.source(), output, reject, write_anndata, device, force
+    )
 
 
 @app.command()
@@ -251,7 +255,7 @@ def transform(
       $ protocol-mvc transform run views.npz -o embedding.npy
       $ protocol-mvc transform run views.npz -o embedding.csv
     """
-    from protocol_mvc.cli.runs import transform_samples
+    from protocol_mvc.cli.predict import transform_samples
 
     return transform_samples(printing.console(), run, data.source(), output, device, force)
 

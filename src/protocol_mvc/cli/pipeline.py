@@ -3,13 +3,8 @@
 from pathlib import Path
 from typing import Any
 
-from protocol_mvc.cli.fit import (
-    check_anndata_copy,
-    copy_note,
-    fit_and_write,
-    results_table,
-    write_anndata_copy,
-)
+from protocol_mvc.cli.anndata_copy import check_anndata_copy, write_anndata_copy
+from protocol_mvc.cli.fit import copy_note, fit_and_write, results_table
 from protocol_mvc.cli.info import data_notes, describe_samples, describe_view, view_table
 from protocol_mvc.cli.inputs import Settings, Source, read_colors
 from protocol_mvc.cli.output import Console, JsonDict

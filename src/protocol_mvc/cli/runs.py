@@ -1,11 +1,10 @@
-"""The folder of a run, which `fit` writes, and the commands `predict`, `transform`, `report`, `evaluate`."""
+"""The folder of a run, which `fit` writes, and the commands `report` and `evaluate`."""
 
 import json
 import os
 import shutil
-import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -27,7 +26,6 @@ from protocol_mvc.exceptions import ModelFileError, UnreliableClusterWarning
 from protocol_mvc.io.labels import match_labels, read_labels
 from protocol_mvc.io.lock import is_lock_file, lock_folder
 from protocol_mvc.io.model import check_replaceable, model_errors
-from protocol_mvc.io.write import label_columns, write_columns, write_table
 from protocol_mvc.report import write_report
 from protocol_mvc.report.page import SCORES, compare_labels
 from protocol_mvc.utils.files import atomic_write, atomic_write_folder, read_regular
@@ -176,65 +174,6 @@ def check_output(path: Path, force: bool, suffixes: tuple[str, ...] = ()) -> Non
         raise FileNotFoundError(f"{path}: folder {path.absolute().parent} does not exist; create it first.")
 
 
-def predict_labels(
-    console: Console,
-    run: Path,
-    source: Source,
-    output: str,
-    reject: float | None,
-    device: str | None,
-    force: bool,
-) -> JsonDict:
-    """Predict the cluster of each sample and write a table of labels."""
-    if output != STDOUT:
-        check_output(Path(output), force, (".csv", ".tsv", ".parquet"))
-    model, views = load_for(run, source, device, console.info)
-    with console.show_warnings():
-        proba = model.predict_proba(views)
-        scores = None if reject is None else model.outlier_score(views)
-    ids, labels = views.sample_ids, proba.argmax(axis=1)
-    columns = label_columns(ids, labels, proba, given_names(model))
-    document: JsonDict = {"n_samples": len(views)}
-    if scores is not None and reject is not None:
-        labels = columns["label"] = np.where(scores > reject, -1, labels)
-        columns["outlier_score"] = scores
-        document["n_rejected"] = int((labels < 0).sum())
-    document["cluster_sizes"] = np.bincount(labels[labels >= 0], minlength=proba.shape[1])
-    if output != STDOUT:
-        write_columns(output, columns, overwrite=force)
-        console.info(f"Labels of {len(views)} samples: {output}")
-        return {"output": output, **document}
-    if not console.json:
-        write_table(sys.stdout, columns)
-    return {**document, "sample_ids": ids, "labels": labels, "confidence": proba.max(axis=1)}
-
-
-def transform_samples(
-    console: Console, run: Path, source: Source, output: str, device: str | None, force: bool
-) -> JsonDict:
-    """Compute the embedding of each sample and write it as an array or a table."""
-    if output != STDOUT:
-        check_output(Path(output), force, (".npy", ".csv"))
-    model, views = load_for(run, source, device, console.info)
-    with console.show_warnings():
-        embedding = model.transform(views)
-    columns = {"id": views.sample_ids, **{f"feature_{i}": x for i, x in enumerate(embedding.T)}}
-    document = {"n_samples": len(views), "n_features": embedding.shape[1]}
-    if output == STDOUT:
-        if not console.json:
-            write_table(sys.stdout, columns)
-        return {**document, "sample_ids": views.sample_ids, "embedding": embedding}
-    with atomic_write(Path(output), overwrite=force) as path:
-        if output.lower().endswith(".npy"):
-            with path.open("xb") as file:
-                np.save(file, embedding, allow_pickle=False)
-        else:
-            with path.open("x", newline="", encoding="utf-8") as text:
-                write_table(text, columns)
-    console.info(f"Embedding of {len(views)} samples, {embedding.shape[1]} features: {output}")
-    return {"output": output, **document}
-
-
 def load_with_data(
     run: Run, data: list[str] | None, device: str | None
 ) -> tuple[Source, MultiViewClusterer, io.MultiViewDataset]:
@@ -252,29 +191,6 @@ def load_with_data(
             "restore them, give their new location as DATA, or fit again."
         )
     return source, model, dataset
-
-
-def load_for(
-    folder: Path, source: Source, device: str | None, tell: Callable[[str], None]
-) -> tuple[MultiViewClusterer, Views]:
-    """Return the model of a run and the new data, read with the options of the fit by default."""
-    run = open_run(folder)
-    model = load_model(run.model, device or "auto")
-    source = source.with_defaults(run.source) if run.source else source
-    views: Views | None = None
-    if source.labels is not None:  # if the new data have the labels of the fit, they are not a view
-        with suppress(ValueError):
-            views = read_data(source, tell).views
-    if views is None:
-        views = read_data(source.model_copy(update={"labels": None}), tell).views
-    unknown = [name for name in views.names if name not in model.view_names_in_]
-    if unknown:
-        raise ValueError(
-            f"{', '.join(source.paths)}: view {unknown[0]!r} is not one of the model's views "
-            f"{', '.join(model.view_names_in_)}: name the file as in {model.view_names_in_[0]}=FILE, or "
-            "choose views with --view."
-        )
-    return model, views
 
 
 def report_run(

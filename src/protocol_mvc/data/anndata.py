@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from protocol_mvc.data.checks import Bools, Matrix, as_matrix, is_frame
 from protocol_mvc.data.inputs import align, union
+from protocol_mvc.utils.text import list_names
 
 ColumnNames: TypeAlias = tuple[tuple[str, ...] | None, ...]
 
@@ -32,10 +33,10 @@ def align_annotated(
     """Return the views of a MuData or AnnData, with rows in the order of its samples.
 
     Args:
-        x: the object, or anything with the same `mod`, `obs_names`, `var_names`, `X` and `obsm`.
-        view_columns: keys of the matrices, as a list or a dict by view name. Of a MuData: a modality (its
-            `X`), or "modality:key" for its `obsm`. Of an AnnData: "X", or a key of `obsm`. By default the
-            `X` of every modality, or all numeric matrices in `obsm`.
+        x: the object, or anything with the same `mod`, `obs_names`, `var_names`, `X`, `layers` and `obsm`.
+        view_columns: keys of the matrices, as a list or a dict by view name. Of an AnnData: "X",
+            "layers/key", "obsm/key" or a key of `obsm`. Of a MuData: a modality (its `X`), or "modality:"
+            before such a key. By default the `X` of every modality, or all numeric matrices in `obsm`.
 
     Returns:
         The matrices by name, the sample ids (n,), which sample has which view (n, V), and the column names.
@@ -114,21 +115,32 @@ def _obsm_parts(x: Any, keys: dict[str, str] | None) -> dict[str, _Part]:
     if len(parts) < 2:
         raise ValueError(
             f"The obsm of the AnnData has {list(parts) or 'no matrix'} to use as views: name at least two "
-            "views, such as view_columns=['X', 'X_pca']."
+            f"of {_list_keys(x)} as views."
         )
     return parts
 
 
 def _part(x: Any, key: str, where: str) -> _Part:
-    is_x, key = key == "X", key.removeprefix("obsm/")
-    matrix = getattr(x, "X", None) if is_x else x.obsm.get(key)
+    group, _, name = key.rpartition("/") if key.startswith(("layers/", "obsm/")) else ("obsm", "", key)
+    is_x, is_layer = key == "X", group == "layers"
+    matrix = getattr(x, "X", None) if is_x else (x.layers if is_layer else x.obsm).get(name)
     if matrix is None:
-        choice = "only the obsm" if is_x else "choose 'X' or one of its obsm"
-        raise ValueError(f"There is no {key if is_x else repr(key)} in {where}, {choice} {list(x.obsm)}.")
+        what = key if is_x or is_layer else repr(name)
+        raise ValueError(f"There is no {what} in {where}, only {_list_keys(x)}.")
     if hasattr(matrix, "to_memory"):  # a sparse matrix of a backed object
         matrix = matrix.to_memory()
-    columns = x.var_names if is_x else getattr(matrix, "columns", None)
+    columns = x.var_names if is_x or is_layer else getattr(matrix, "columns", None)
     return _Part(matrix, x.obs_names, None if columns is None else tuple(map(str, columns)))
+
+
+def matrix_keys(x: Any) -> list[str]:
+    """Return the keys of the matrices of an AnnData, as `align_annotated` takes them."""
+    own = ["X"] if getattr(x, "X", None) is not None else []
+    return [*own, *(f"layers/{key}" for key in x.layers), *map(str, x.obsm)]
+
+
+def _list_keys(x: Any) -> str:
+    return list_names(matrix_keys(x), 20) or "no matrix"
 
 
 def _is_numeric(matrix: Any) -> bool:

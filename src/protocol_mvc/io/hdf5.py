@@ -16,13 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import gen_batches
 
-from protocol_mvc.data.anndata import align_annotated
+from protocol_mvc.data.anndata import align_annotated, matrix_keys
 from protocol_mvc.data.checks import is_sparse, present_rows, row_slices
 from protocol_mvc.data.memmap import LARGE, is_large, to_memmap
 from protocol_mvc.data.views import Views, replace_mask
 from protocol_mvc.exceptions import DataError
 from protocol_mvc.io.arrays import Contents, LazyArray, check_labels, to_builtin_dtype
-from protocol_mvc.io.limits import check_column, check_ratio, check_size, data_errors, require_module
+from protocol_mvc.io.limits import check_column, check_ratio, check_size, data_errors, reading, require_module
 
 OMICS_PACKAGES = ("h5py", "anndata.io", "pandas")
 
@@ -131,9 +131,10 @@ def read_names(group: Any, axis: str) -> Any:
 
 def _annotated(group: Any) -> SimpleNamespace:
     """Return an AnnData or MuData in a file, with the attributes that `align_annotated` uses."""
-    obsm = get_member(group, "obsm") if "obsm" in group else {}
+    layers, obsm = (get_member(group, key) if key in group else {} for key in ("layers", "obsm"))
     found = SimpleNamespace(
         X=_Element(group, "X") if "X" in group else None,
+        layers={key: _Element(layers, key) for key in layers},
         obsm={key: _Element(obsm, key) for key in obsm},
         obs=_Element(group, "obs"),
         obs_names=read_names(group, "obs"),
@@ -171,6 +172,32 @@ def read_obs_column(path: Path, column: str) -> Any:
     h5py, *_ = (require_module(name, "omics", path) for name in OMICS_PACKAGES)
     with h5py.File(path, "r") as file:
         return _obs_column(_annotated(file), column)
+
+
+class Inventory(NamedTuple):
+    """What an `.h5mu` or `.h5ad` file has beside the chosen views."""
+
+    obs_columns: list[str]  # also "modality:column"
+    matrices: list[str]  # names that `view_columns` takes
+
+
+def list_contents(path: Path) -> Inventory:
+    """Return columns of `obs` and matrices of an `.h5mu` or `.h5ad` file, named as for `read_views`."""
+    h5py, *_ = (require_module(name, "omics", path) for name in OMICS_PACKAGES)
+    with reading(path, f"{path.suffix} data"), h5py.File(path, "r") as file:
+        data = _annotated(file)
+        if not hasattr(data, "mod"):
+            return Inventory(_obs_columns(data), matrix_keys(data))
+        columns, matrices = _obs_columns(data), list[str]()
+        for name, modality in data.mod.items():
+            columns += [f"{name}:{column}" for column in _obs_columns(modality)]
+            matrices += [name if key == "X" else f"{name}:{key}" for key in matrix_keys(modality)]
+        return Inventory(columns, matrices)
+
+
+def _obs_columns(data: SimpleNamespace) -> list[str]:
+    table = get_member(data.obs.group, "obs")
+    return [str(name) for name in table.attrs.get("column-order", ())]
 
 
 def _obs_column(data: SimpleNamespace, name: str) -> Any:

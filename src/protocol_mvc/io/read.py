@@ -79,9 +79,9 @@ def read_views(
     kind = _format(files)
     place = paths[0] if len(paths) == 1 else paths[0].parent
     if kind != TABLES:
-        for name, given in {"id_column": id_column, "table_options": table_options}.items():
+        for what, given in {"id column": id_column, "options of tables": table_options}.items():
             if given is not None and given != DEFAULTS:
-                raise DataFileError(f"File {files[0]} is not a table: leave {name} ({given!r}) out.")
+                raise DataFileError(f"File {files[0]} is not a table: leave the {what} ({given}) out.")
     with reading(place, "a table" if kind == TABLES else f"{kind} data"):
         if kind in (TABLES, ".npy"):
             by_view = by_view or _name_files(files)

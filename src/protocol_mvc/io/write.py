@@ -182,7 +182,9 @@ def _write_rankings(
 ) -> None:
     """Write markers to the `uns`, and clusters to the `obs`, of the file or modality they belong to."""
     for view, ranking in rankings.items():
-        part = file["mod"][view] if "mod" in file and view in file["mod"] else file if view == "X" else None
+        name = view.partition(":layers/")[0]  # of a modality, or "" for the whole file
+        part = file["mod"][name] if "mod" in file and name in file["mod"] else None
+        part = file if view == "X" or view.startswith("layers/") else part
         if part is not None:
             own = read_names(part, "obs").astype(str)
             rows = read_names(file, "obs").astype(str).get_indexer(own)
