@@ -179,6 +179,6 @@ class TestRange:
         _, least, most = count_range(np.linspace(0.95, 0.05, 38))
         assert most - least > 4
 
-    def test_evidence_within_groups_raises_the_upper_threshold(self):
-        ends = [count_range(np.r_[0.9, 0.9, np.full(10, 0.5), np.full(20, usual)])[2] for usual in (0.1, 0.3)]
-        assert ends[0] > ends[1]
+    def test_more_is_asked_where_splits_of_one_group_look_like_more(self):
+        found = [count_range(np.r_[np.full(5, 0.9), 0.6, np.full(30, usual)])[0] for usual in (0.1, 0.4)]
+        assert found == [7, 6]

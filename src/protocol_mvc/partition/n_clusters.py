@@ -14,9 +14,9 @@ prepared data and in learned features. The evidence is the mean over both spaces
   which separation means nothing.
 
 Several divisions into communities are made, and the evidence e(K) of the split that leads to K groups is
-averaged over them. The number of clusters is the largest K with :math:`e(K) \geq 0.6 + 0.2 u`, where u is the
-usual evidence of a split of one group, for which e(20) stands: where such splits look like nothing, less is
-asked of a split. `count_range` has the thresholds at both ends of the range.
+averaged over them. The number of clusters is the largest K with :math:`e(K) \geq 0.41 + 0.7 u`, where u is
+the usual evidence of a split of one group, for which the mean of e(10) to e(29), at most 0.4, stands: where
+such splits look like nothing, less is asked of a split. The range is described in `count_range`.
 """
 
 import math
@@ -30,12 +30,15 @@ from protocol_mvc.partition.graphs import Communities, Features, Floats, Labels,
 from protocol_mvc.partition.merging import Merging, merge_by
 from protocol_mvc.partition.separation import mean_separation, valley
 
-ENOUGH, USUAL_WEIGHT = 0.6, 0.2  # evidence of a split that is made: without usual evidence, and its weight
-N_GROUPS_USUAL, MAX_USUAL = 20, 0.5  # groups at which the evidence is usual, and the most that it counts
-STRONGER, ABOVE_USUAL, LEAST = 0.05, 0.28, 0.4  # thresholds at the ends of the range, see `count_range`
-NEGLIGIBLE, CERTAIN = 0.45, 0.8  # evidence without doubt: no range beyond, and groups beyond doubt
+ENOUGH, USUAL_WEIGHT = 0.41, 0.7  # evidence of a split that is made: without usual evidence, and its weight
+USUAL_GROUPS, MAX_USUAL = (
+    slice(8, 28),
+    0.4,
+)  # splits to 10 to 29 groups, whose evidence is usual up to a limit
+STRONGER, WEAKER, LEAST = 0.05, 0.08, 0.36  # thresholds at the ends of the range, see `count_range`
+NEGLIGIBLE, CERTAIN = 0.4, 0.8  # evidence without doubt: no range beyond, and groups beyond doubt
 WEAK = 0.5  # evidence below which two given clusters look like one group
-MIN_RATIO, MAX_RATIO = 1.2, 2.25  # of the ends of a range to the number where there is doubt
+MIN_RATIO, MAX_RATIO = 1.15, 2.25  # of the ends of a range to the number where there is doubt
 CLEAR_VALLEY, SEPARATION_RANGE = 0.6, 3.0  # of the equation of the module
 N_COMMUNITIES, COMMUNITY_SIZE = 80, 12  # the most communities, and their mean size in smaller data
 MIN_COMMUNITIES, MIN_COMMUNITY_SIZE = 20, 5  # the same in very small data
@@ -123,16 +126,16 @@ def count_clusters(
 def count_range(path: Floats) -> tuple[int, int, int]:
     """Return the number of groups, the fewest and the most that are possible.
 
-    The fewest are those with `STRONGER` more evidence; the most are those whose evidence is `ABOVE_USUAL`
-    above the usual one, and at least `LEAST`. If the last split that is made is not certain, or the next one
-    not negligible, the range has at least the ratio `MIN_RATIO` on that side, and at most `MAX_RATIO` above.
+    The fewest have `STRONGER` more evidence, the most `WEAKER` less and at least `LEAST`.
+    If the last split that is made is not certain, or the next one not negligible, the range has at least the
+    ratio `MIN_RATIO` on that side, and at most `MAX_RATIO` above.
 
     Args:
         path: evidence of the splits that lead to 2, 3, ... groups, in descending order.
     """
-    usual = min(path[N_GROUPS_USUAL - 2], MAX_USUAL) if len(path) >= N_GROUPS_USUAL - 1 else 0.0
+    usual = min(float(path[USUAL_GROUPS].mean()), MAX_USUAL) if len(path) > USUAL_GROUPS.start else 0.0
     enough = ENOUGH + USUAL_WEIGHT * usual
-    weak = min(max(usual + ABOVE_USUAL, LEAST), enough)
+    weak = min(max(enough - WEAKER, LEAST), enough)
     found, least, most = (1 + int((path >= e).sum()) for e in (enough, enough + STRONGER, weak))
     if found > 1 and path[found - 2] < CERTAIN:
         least = max(1, min(least, found - 1, math.floor(found / MIN_RATIO)))
