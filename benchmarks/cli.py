@@ -11,6 +11,7 @@ from benchmarks import (
     fashion,
     n_clusters,
     plots,
+    profile,
     quality,
     render,
     scale,
@@ -148,6 +149,23 @@ def run_n_clusters(
             err.print(f"{unit}: {found}", soft_wrap=True, highlight=False)
     known = read_records([str(records), str(RESULTS / "quality.jsonl")])
     typer.echo(render.body(n_clusters.section(known)), nl=False)
+
+
+@app.command("profile")
+def run_profile(
+    datasets: Annotated[
+        str, typer.Option(help=f"{', '.join(quality.HALVES)}, all, or names separated by commas.")
+    ] = "all",
+    seeds: Seeds = "0",
+    records: RecordFile = RESULTS / "profile.jsonl",
+    data_home: DataHome = None,
+) -> None:
+    """Measure the CPU seconds of every phase of a default fit; use OMP_NUM_THREADS=1."""
+    names = quality.dataset_names(datasets)
+    check_known(names, DATASETS, "data set")
+    wanted = quality.quality_units(["protocol"], names, split(seeds, int, "seed"))
+    _collect(wanted, records, {}, profile.STUDY, profile.profile_fit)
+    typer.echo(render.body(profile.section(read_records([str(records)]))), nl=False)
 
 
 @app.command()

@@ -4,6 +4,7 @@ The public names are imported on first use, so that ``import protocol_mvc`` and 
 not load torch or scikit-learn.
 """
 
+import os
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -62,6 +63,11 @@ __all__ = [
     "suggest_n_clusters",
 ]
 __version__ = "0.1.0"
+
+# Threads that wait must not keep a core busy, or two fits at once take ten times as long as one. OpenMP and
+# OpenBLAS read these variables when they are loaded: import this package before torch.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "4")
 
 _MODULES = {
     "AttackResult": "evaluation.robustness",

@@ -87,6 +87,7 @@ class Settings(BaseModel):
     batch_size: Annotated[int, Field(ge=2)] | Literal["auto"] = "auto"
     random_state: Annotated[int, Field(ge=0, lt=2**63)] = 0
     device: str = "auto"
+    n_jobs: Annotated[int, Field(ge=-1)] | None = None
     config: Any = None
 
     def record(self) -> JsonDict:

@@ -124,6 +124,7 @@ Changes = Annotated[
 ]
 Seed = Annotated[int | None, Option(help="Random seed. Default: 0.", min=0)]
 Device = Annotated[str | None, Option(help="auto, cpu, cuda, mps, ... Default: auto.")]
+Threads = Annotated[int | None, Option(help="Number of threads. Default: one for each core.", min=1)]
 RunOutput = Annotated[Path, Option("--output", "-o", metavar="RUN", help="Folder to write the run to.")]
 RunFolder = Annotated[Path, Argument(metavar="RUN", help="Folder written by fit.", show_default=False)]
 TableOutput = Annotated[
@@ -224,6 +225,7 @@ class ModelOptions:
     changes: Changes = None
     seed: Seed = None
     device: Device = None
+    threads: Threads = None
 
     def settings(self) -> "Settings":
         """Return the validated settings."""
@@ -237,6 +239,7 @@ class ModelOptions:
             n_clusters=self.n_clusters,
             random_state=self.seed,
             device=self.device,
+            n_jobs=self.threads,
         )
 
 

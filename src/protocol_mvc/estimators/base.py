@@ -62,6 +62,7 @@ from protocol_mvc.utils.distributed import broadcast, require_equal
 from protocol_mvc.utils.progress import Advance, progress
 from protocol_mvc.utils.random import Seed, resolve_seed
 from protocol_mvc.utils.text import short_repr, suggest_name
+from protocol_mvc.utils.threads import with_threads
 
 MAX_EMBEDDED = 50_000  # largest training set whose embedding is stored
 Floats = npt.NDArray[np.float32]
@@ -109,19 +110,21 @@ class MultiViewClusterer(
         scaling: Any = "auto",
         batch_size: int | str = "auto",
         device: str | torch.device = "auto",
+        n_jobs: int | None = None,
         random_state: Seed = None,
         verbose: int = 0,
         **config_fields: Any,
     ) -> None:
         self.n_clusters, self.config = n_clusters, config
         self.view_columns, self.scaling, self.batch_size = view_columns, scaling, batch_size
-        self.device, self.random_state, self.verbose = device, random_state, verbose
+        self.device, self.n_jobs, self.random_state, self.verbose = device, n_jobs, random_state, verbose
         for name in config_fields:
             if not name.startswith("config__"):
                 advice = suggest_name(name, self.get_params())
                 raise TypeError(f"{type(self).__name__} has no parameter {name!r}{advice}")
         self.set_params(**config_fields)
 
+    @with_threads
     def fit(
         self,
         X: Any,
@@ -381,6 +384,7 @@ class MultiViewClusterer(
 
         return pd.DataFrame(embedding, index=pd.Index(sample_ids, name="id"))
 
+    @with_threads
     def _infer(self, source: Source, *, features: bool = True) -> tuple[Floats, Floats]:
         """Return the probabilities (n, K), and the embedding (n, d) or, without features, (n, 0)."""
         width = None if features else 0  # an embedding that nobody needs is not kept

@@ -26,6 +26,8 @@ class PROTOCOL(MultiViewClusterer):
             AECoDDC and ARDMVC need values from 0 to 1, so their ``"auto"`` is ``"range"``.
         batch_size: number of samples of a training step; ``"auto"`` is the default of the method.
         device: ``"auto"`` (cuda, then mps, then cpu) or a torch device.
+        n_jobs: number of threads of a fit and of predictions, -1 for all cores; None leaves the number to
+            torch, which uses all cores or ``OMP_NUM_THREADS``.
         random_state: seed. The same seed gives the same bits on one machine with the same number of threads.
         verbose: 1 shows the progress on stderr.
 

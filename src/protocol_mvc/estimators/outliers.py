@@ -21,6 +21,7 @@ from protocol_mvc.partition.outliers import (
     outlier_scores,
 )
 from protocol_mvc.utils.text import join_words, short_repr
+from protocol_mvc.utils.threads import with_threads
 
 Floats = NDArray[np.float32]
 
@@ -36,6 +37,7 @@ class OutlierMixin:
     outlier_scores_: Floats
     _reference: OutlierReference | None = None
 
+    @with_threads
     def outlier_score(self, X: Any) -> Floats:
         """Return how unlike the training data each sample is (n,), in [0, 1].
 

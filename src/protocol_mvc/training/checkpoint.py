@@ -268,7 +268,12 @@ def fit_identity(model: Any, data_hash: str) -> dict[str, Any]:
     """Return everything that decides the result of a fit: estimator, version, parameters, seed and data."""
     params = model.get_params()
     seed = params.pop("random_state")
-    del params["verbose"], params["view_columns"], params["config"]  # its fields are in `params` one by one
+    del (
+        params["verbose"],
+        params["n_jobs"],
+        params["view_columns"],
+        params["config"],
+    )  # its fields are in `params` one by one
     return {
         "estimator": type(model).__name__,
         "version of protocol_mvc": version("protocol_mvc"),
