@@ -23,9 +23,10 @@ from protocol_mvc.training import loop
 STUDY = "profile"
 REST = "rest"
 NOTE = (
-    "Processor seconds of a fit of the default preset with one thread, by phase. The time of a phase is without "
-    "that of the phases that it calls. Neighbours are those that guide the contrast, partition is the search for "
-    "the starting partition, labels are the pseudo-labels of stage 3, inference includes the outlier scores."
+    "Processor seconds of a fit of the default preset with one thread, by phase. The time of a phase is "
+    "without that of the phases that it calls. Neighbours are those that guide the contrast, partition is "
+    "the search for the starting partition, labels are the pseudo-labels of stage 3, optimizer is "
+    "backpropagation and Adam, inference includes the outlier scores."
 )
 Patch = tuple[Any, str, str]
 # owner, function, phase

@@ -39,14 +39,14 @@ def test_other_values_are_refused(n_jobs: Any):
 
 
 def test_a_fit_uses_the_threads_of_n_jobs():
-    class Spy(Callback):
-        seen: set[int] = set()
+    seen = set()
 
+    class Spy(Callback):
         def on_epoch_start(self, state: TrainingState) -> None:
-            self.seen.add(torch.get_num_threads())
+            seen.add(torch.get_num_threads())
 
     tiny(n_jobs=2).fit(blobs()[0], callbacks=[Spy()])
-    assert Spy.seen == {2}
+    assert seen == {2}
 
 
 @pytest.mark.parametrize("given", ["PASSIVE", "ACTIVE"])
