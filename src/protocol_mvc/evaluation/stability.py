@@ -109,15 +109,20 @@ def _refit(model: MultiViewClusterer, views: Views, rows: Labels, seed: int) -> 
     prepared = [scaled_rows(views, v, rows, scaler) for v, scaler in enumerate(model.scalers_)]
     ids = views.sample_ids[rows]
     part = replace(as_views(prepared), mask=views.mask[rows], names=views.names, sample_ids=ids)
-    changes = {"n_clusters": model.n_clusters_, "view_columns": None, "scaling": "none", "random_state": seed}
-    fields = {"config__n_components": None, **SHORTER}
+    changes: dict[str, Any] = {
+        "n_clusters": model.n_clusters_,
+        "view_columns": None,
+        "scaling": "none",
+        "random_state": seed,
+    }
+    fields: dict[str, Any] = {"config__n_components": None, **SHORTER}
     known = model.get_params()
     if fields.keys() <= known.keys():  # other methods are refitted as they are
         changes |= {
             name: min(value, known[name]) if isinstance(value, int) else value
             for name, value in fields.items()
         }
-    other = clone(model).set_params(**changes).fit(part)
+    other: MultiViewClusterer = clone(model).set_params(**changes).fit(part)
     other.scalers_, other._dims, other._columns = model.scalers_, model._dims, model._columns
     return other
 
