@@ -13,8 +13,8 @@ prepared data and in learned features. The evidence is the mean over both spaces
   each other: views of one item depend on each other within a group as well, so the data themselves tell
   which separation means nothing.
 
-Several divisions into communities are made, and the evidence e(K) of the split that leads to K groups is
-averaged over them. The number of clusters is the largest K with :math:`e(K) \geq 0.41 + 0.7 u`, where u is
+The samples are divided into communities in both spaces, and the evidence e(K) of the split that leads to K
+groups is averaged over both divisions. The number of clusters is the largest K with :math:`e(K) \geq 0.41 + 0.7 u`, where u is
 the usual evidence of a split of one group, for which the mean of e(10) to e(29), at most 0.4, stands: where
 such splits look like nothing, less is asked of a split. The range is described in `count_range`.
 """
@@ -43,7 +43,7 @@ CLEAR_VALLEY, SEPARATION_RANGE = 0.6, 3.0  # of the equation of the module
 N_COMMUNITIES, COMMUNITY_SIZE = 80, 12  # the most communities, and their mean size in smaller data
 MIN_COMMUNITIES, MIN_COMMUNITY_SIZE = 20, 5  # the same in very small data
 N_NEIGHBORS, SAMPLES_PER_NEIGHBOR, MIN_NEIGHBORS = 15, 20, 5
-N_EDGES_LEARNED, N_EDGES_DATA = (10, 15), (10,)  # edges of a sample in the graph of each division
+N_EDGES = 10  # of a sample in the graph whose communities are found
 SHRINKAGE = 0.1  # of the covariance within communities
 
 
@@ -155,23 +155,20 @@ class Space(NamedTuple):
 class Divisions(NamedTuple):
     """Divisions of the samples into communities, and the spaces in which their groups are compared."""
 
-    groups: list[Labels]  #: community of each sample (n,)
+    groups: list[Labels]  #: community of each sample (n,) in every space
     spaces: list[Space]  #: the learned features, then the data
 
 
 def divide(views: Sequence[Features], learned: Sequence[Features], seed: int) -> Divisions | None:
-    """Divide the samples into communities of several graphs; None if there are too few samples."""
+    """Divide the samples into communities in both spaces; None if there are too few samples."""
     n = len(views[0])
     most = min(max(n // COMMUNITY_SIZE, min(n // MIN_COMMUNITY_SIZE, MIN_COMMUNITIES)), N_COMMUNITIES)
     if most < 2:
         return None
     n_neighbors = int(np.clip(n // SAMPLES_PER_NEIGHBOR, MIN_NEIGHBORS, N_NEIGHBORS))
-    groups, spaces = [], []
-    for features, n_edges in ((learned, N_EDGES_LEARNED), (views, N_EDGES_DATA)):
-        space = ViewSpace(features, n_neighbors)
-        own = [Communities(space.graph("all", k), seed + i).about(most) for i, k in enumerate(n_edges)]
-        spaces.append(_compared(space, own[0]))
-        groups += own
+    found = [ViewSpace(features, n_neighbors) for features in (learned, views)]
+    groups = [Communities(space.graph("all", N_EDGES), seed).about(most) for space in found]
+    spaces = [_compared(space, own) for space, own in zip(found, groups, strict=True)]
     return Divisions(groups, spaces)
 
 
