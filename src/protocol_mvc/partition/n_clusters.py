@@ -14,9 +14,10 @@ prepared data and in learned features. The evidence is the mean over both spaces
   which separation means nothing.
 
 The samples are divided into communities in both spaces, and the evidence e(K) of the split that leads to K
-groups is averaged over both divisions. The number of clusters is the largest K with :math:`e(K) \geq 0.41 + 0.7 u`, where u is
-the usual evidence of a split of one group, for which the mean of e(10) to e(29), at most 0.4, stands: where
-such splits look like nothing, less is asked of a split. The range is described in `count_range`.
+groups is averaged over both divisions. The number of clusters is the largest K with
+:math:`e(K) \geq 0.41 + 0.7 u`, where u is the usual evidence of a split of one group, for which the mean of
+e(10) to e(29), at most 0.4, stands: where such splits look like nothing, less is asked of a split. The range
+is described in `count_range`.
 """
 
 import math
