@@ -1,8 +1,7 @@
 """Throughput of training and prediction, compared with the matrix products that they consist of.
 
 A step of every stage is timed beside its own matrix products, computed by torch.mm alone at the same shapes.
-Epochs of the paper's preset are timed in the library and in the manner of the released code: samples collated
-one by one, each view encoded twice, Adam without fusion. Records go to results/throughput.jsonl.
+Records go to results/throughput.jsonl.
 """
 
 import time
@@ -13,30 +12,26 @@ from typing import Any
 
 import torch
 import typer
-from torch.optim import Adam
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils.data import DataLoader
 
 from benchmarks.datasets import load_dataset
 from benchmarks.records import RESULTS, append, now, provenance
 from protocol_mvc import PROTOCOL
 from protocol_mvc.data import data_hash
 from protocol_mvc.data.batches import Batch, Source
-from protocol_mvc.methods.base import infer_all, reconstruction
-from protocol_mvc.training.loop import train
+from protocol_mvc.methods.base import infer_all
+from protocol_mvc.training.adam import Adam
 from protocol_mvc.training.stage import Signal, Stage
 
-STAGES = ("reconstruct", "align", "rebalance")
+STAGES = ("align", "rebalance")
 Shape = tuple[int, int, int]
 
 
-def throughput(repeats: int = 15, epochs: int = 3) -> None:
-    """Measure steps of the default preset beside matrix products, and epochs of both presets."""
+def throughput(repeats: int = 15) -> None:
+    """Measure steps and predictions of the default preset beside their matrix products."""
     views, _ = load_dataset("hdigit", imbalance_ratio=0.1)
     shared = {**provenance(), "seed": 0, "data_hash": data_hash(views), "n_samples": len(views)}
-    models = {preset: PROTOCOL(10, config=preset, random_state=0) for preset in ("default", "paper")}
-    set_up = {preset: model._set_up(views)[:2] for preset, model in models.items()}
-    method, source = set_up["default"]
+    method, source = PROTOCOL(10, random_state=0)._set_up(views)[:2]
     steps = {
         name: _measure(f"step of {name}", _step_of(method, source, name), 4 * repeats) for name in STAGES
     }
@@ -44,13 +39,6 @@ def throughput(repeats: int = 15, epochs: int = 3) -> None:
     found.append(_measure("predict", lambda: infer_all(method, source, features=False), repeats))
     for record in found:
         append({"study": "throughput", **record, **shared, "ended": now()}, RESULTS / "throughput.jsonl")
-    for name in STAGES:
-        ways = {"naive paper": _median_seconds(_naive_epoch(*set_up["paper"], name), epochs)}
-        ways |= {preset: _epoch_seconds(*set_up[preset], name, epochs) for preset in set_up}
-        seconds = {way: round(value, 3) for way, value in ways.items()}
-        typer.echo(f"epoch of {name}: {seconds}")
-        record = {"study": "epochs", "stage": name, "seconds": seconds, **shared, "ended": now()}
-        append(record, RESULTS / "throughput.jsonl")
 
 
 class MatrixProducts(TorchDispatchMode):
@@ -108,7 +96,7 @@ def _step_of(method: Any, source: Source, name: str) -> Callable[[], None]:
     value = stage.on_start(source, generator) if stage.on_start else None
     started = None if isinstance(value, Signal) else value
     context = stage.on_epoch_start(source, generator, 0.0, started) if stage.on_epoch_start else None
-    optimizer = Adam(method.parameters(), lr=1e-5, fused=True)
+    optimizer = Adam(method.parameters(), lr=1e-5)
     batches = _cycle(source, generator)
 
     def step() -> None:
@@ -141,40 +129,10 @@ def _all_steps(method: Any, source: Source, found: dict[str, dict[str, Any]]) ->
     seconds = product_seconds = 0.0
     for stage in method.stages():
         record = next((found[name] for name in STAGES if stage.name.startswith(name)), None)
-        if record is None or stage.name == "reconstruct paired":  # only for paired views
+        if record is None:
             continue
         n_steps = stage.n_epochs * min(source.n_batches, stage.sampling.max_steps or source.n_batches)
         seconds += n_steps * record["seconds"]
         product_seconds += n_steps * record["seconds"] * record["share"]
     typer.echo(f"all steps of a fit: {product_seconds / seconds:.0%}; {seconds:.1f} s")
     return {"what": "all steps of a fit", "share": product_seconds / seconds, "seconds": seconds}
-
-
-def _naive_epoch(method: Any, source: Source, name: str) -> Callable[[], None]:
-    """Return a function that makes an epoch as the released code does."""
-    whole = source.take(torch.arange(len(source)))
-    samples: Any = list(zip(whole.rows, *whole.views, strict=True))
-    loader: Any = DataLoader(samples, 256, shuffle=True)
-    optimizer = Adam(method.parameters(), lr=1e-5, foreach=False, fused=False)
-    step = getattr(method, name)
-    method.prior.fill_(1 / method.n_clusters)
-
-    def epoch() -> None:
-        for rows, *views in loader:
-            batch = Batch(views, rows, None)
-            losses = step(batch, 1.0, 0.5)
-            if name != "reconstruct":  # the released code encodes again for the reconstruction
-                again = reconstruction(batch, method.network.reconstruct(views))
-                losses = {**losses, "reconstruction": again["reconstruction"]}
-            optimizer.zero_grad()
-            torch.stack(list(losses.values())).sum().backward()
-            optimizer.step()
-
-    return epoch
-
-
-def _epoch_seconds(method: Any, source: Source, name: str, epochs: int) -> float:
-    """Return the median seconds of an epoch of the library; the first does not count."""
-    stage = _stage_of(method, name)._replace(n_epochs=epochs + 1)
-    history = train(method, [stage], source, torch.Generator().manual_seed(0))
-    return sorted(epoch.seconds for epoch in history[1:])[epochs // 2]

@@ -3,11 +3,10 @@
 Communities of a neighbour graph at exactly K clusters tend to equal sizes: they split large groups and merge
 small ones. Other candidates therefore start from more communities than clusters and merge those that are hard
 to tell apart, where a small community counts as much as a large one. Candidates come from several spaces:
-the learned features, and discriminant directions of the prepared data for several over-clusterings.
+the prepared data, the learned features, and discriminant directions of both.
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Literal
 
 import numpy as np
 
@@ -39,33 +38,29 @@ def candidate_partitions(
     """
     o = options
     features = ViewSpace(learned, o.n_neighbors)
-    learned_groups, data_groups = (_communities(space, "all", seed, o) for space in (features, data))
-    yield from _partitions_of_space(features, learned_groups, n_clusters, seed, o)
-    sources = ((learned_groups, o.groups_per_cluster_learned), (data_groups, o.groups_per_cluster_data))
-    for communities, factors in sources:
+    for space, factors in ((features, o.groups_per_cluster_learned), (data, o.groups_per_cluster_data)):
+        communities = _communities(space, seed, o)
+        yield from _partitions_of_space(space, communities, n_clusters, o)
         for factor in factors:
             n_groups = max(n_clusters + 2, min(round(factor * n_clusters), len(data.joined) // 5))
-            groups = communities.about(n_groups)
+            groups = communities[0].about(n_groups)
             directions = [discriminant_directions(x, groups, o.shrinkage) for x in data.views]
             sharpened = ViewSpace(directions, o.n_neighbors)
-            own = _communities(sharpened, "all", seed, o)
-            yield from _partitions_of_space(sharpened, own, n_clusters, seed, o)
+            yield from _partitions_of_space(sharpened, _communities(sharpened, seed, o), n_clusters, o)
 
 
-def _communities(
-    space: ViewSpace, kind: Literal["all", "joined"], seed: int, options: PartitionOptions
-) -> Communities:
-    """Return the communities of a graph of a space: of all views, or of the joined views."""
-    n_neighbors = options.n_neighbors_graph if kind == "all" else options.n_neighbors
-    return Communities(space.graph(kind, n_neighbors), seed)
+def _communities(space: ViewSpace, seed: int, options: PartitionOptions) -> list[Communities]:
+    """Return the communities of two graphs of a space: of all views, and of the joined views."""
+    graphs = (space.graph("all", options.n_neighbors_graph), space.graph("joined", options.n_neighbors))
+    return [Communities(graph, seed) for graph in graphs]
 
 
 def _partitions_of_space(
-    space: ViewSpace, communities: Communities, n_clusters: int, seed: int, options: PartitionOptions
+    space: ViewSpace, communities: Sequence[Communities], n_clusters: int, options: PartitionOptions
 ) -> Iterator[Labels]:
-    """Yield the communities of both graphs of a space at K, and those of over-clusterings merged to K."""
+    """Yield the communities of the graphs of a space at K, and those of over-clusterings merged to K."""
     o = options
-    for each in (communities, _communities(space, "joined", seed, o)):
+    for each in communities:
         graph, found = each.graph, [each.exactly(n_clusters)]
         for factor in o.over_clustering:
             groups = each.about(max(n_clusters + 1, round(factor * n_clusters)))

@@ -14,7 +14,7 @@ class PartitionOptions(Config):
     n_neighbors_graph: PositiveInt = 10  #: of these, the edges of the graph of all views
     over_clustering: tuple[PositiveFloat, ...] = (1.5, 2.0)  #: communities per cluster before they are merged
     #: communities per cluster from which discriminant directions are computed, of the learned features
-    groups_per_cluster_learned: tuple[PositiveFloat, ...] = (4.0,)
+    groups_per_cluster_learned: tuple[PositiveFloat, ...] = (4.0, 6.0)
     groups_per_cluster_data: tuple[PositiveFloat, ...] = (3.0, 5.0)  #: the same, of the prepared data
     shrinkage: Fraction = 0.1  #: of the within-group covariance of the discriminant directions
     view_agreement_weight: PositiveFloat = 2.0  #: in the choice of a candidate

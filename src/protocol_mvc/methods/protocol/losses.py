@@ -95,18 +95,13 @@ def _neighbor_loss(c: LossConfig, out: Outputs, neighbors: Outputs, t: PotLabels
     """L_fea with neighbours as positives, in both directions, averaged over the views."""
     shift = None if t is None else c.logit_adjustment * t.log_frequency[t.hard]
     own = torch.arange(len(out.fused.u), device=out.fused.u.device)
-    n_views, terms = len(out.codes.h), []
+    terms = []
     for a, b in ((out, neighbors), (neighbors, out)):
-        complete = a.batch.present is None
-        views = [(a.codes.h[v][rows], own[rows]) for v, rows in present_rows(a.batch.present, n_views)]
-        if complete:  # all views have the same rows: one product is faster than one for each view
-            views = [(torch.cat(a.codes.h), own.repeat(n_views))]
-        for h, rows in views:
+        for v, rows in present_rows(a.batch.present, len(a.codes.h)):
             eta = None if shift is None else shift[rows]
-            tau = c.temperature_feature
-            loss = neighbor_contrast(h, b.fused.u, rows, temperature=tau, logit_adjustment=eta)
-            terms.append(loss * n_views if complete else loss)
-    return sum_of(terms) / n_views
+            h, tau = a.codes.h[v][rows], c.temperature_feature
+            terms.append(neighbor_contrast(h, b.fused.u, own[rows], temperature=tau, logit_adjustment=eta))
+    return sum_of(terms) / len(out.codes.h)
 
 
 def _feature_loss(c: LossConfig, x: ViewConsensusPair, t: PotLabels | None, guidance: str) -> Tensor:
