@@ -24,9 +24,9 @@ def test_all_metrics_and_the_recall_of_every_class(tmp_path):
     found = document(run("evaluate", labels, truth, "--json"))
     assert found["scores"] == all_scores(LABELS_TRUE, LABELS_PRED)
     assert found["classes"] == [
-        {"class": "common", "n_samples": 3, "cluster": 0, "recall": 2 / 3},
-        {"class": "rare", "n_samples": 2, "cluster": 2, "recall": 1.0},
-        {"class": "other", "n_samples": 1, "cluster": 1, "recall": 1.0},
+        {"class": "common", "n_samples": 3, "cluster": 0, "recall": 2 / 3, "outcome": "split"},
+        {"class": "rare", "n_samples": 2, "cluster": 2, "recall": 1.0, "outcome": "found"},
+        {"class": "other", "n_samples": 1, "cluster": 1, "recall": 1.0, "outcome": "found"},
     ]
     shown = run("evaluate", labels, truth).stdout
     for part in (*found["scores"], "recall", "common", "0.6667"):

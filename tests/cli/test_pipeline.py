@@ -30,7 +30,8 @@ def test_the_run_has_report_labels_markers_and_record(finished):
     }
     record = json.loads((folder / "run" / "run.json").read_text())
     assert len(record["stability"]["cluster_jaccard"]) == 3
-    assert record["headline"] in (folder / "run" / "report.html").read_text()
+    first = record["headline"].split(". ")[0]
+    assert first in (folder / "run" / "report.html").read_text()
     assert set(pd.read_csv(folder / "run" / "markers.csv")["cluster"]) <= {0, 1, 2}
 
 
@@ -49,8 +50,7 @@ def test_the_report_can_be_written_again_with_the_stability_of_the_run(finished)
     folder, _ = finished
     again = run("report", folder / "run", "-o", folder / "again.html")
     assert again.exit_code == 0, again.output
-    first = json.loads((folder / "run" / "run.json").read_text())["headline"]
-    assert first in (folder / "again.html").read_text()
+    assert "not measured" not in (folder / "again.html").read_text()
 
 
 def test_quiet_is_quiet(tmp_path):

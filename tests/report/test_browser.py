@@ -14,7 +14,7 @@ from protocol_mvc.report import write_report
 pytestmark = pytest.mark.browser
 
 SCREENSHOTS = Path(__file__).parents[2] / "screenshots"
-WIDTHS = {"desktop": 1280, "phone": 390, "narrow": 360}
+WIDTHS = {"desktop": 1400, "phone": 400, "narrow": 360}
 # Containers run as root, where Chromium needs --no-sandbox.
 OPTIONS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
 # A hash of the pixels of the map, after everything that was requested is drawn.
@@ -133,6 +133,7 @@ def test_the_legend_toggles_clusters(page):
     hidden = page.evaluate(PIXELS)
     assert hidden != before
     page.click("[data-cluster='1']")
+    page.mouse.move(2, 2)
     assert page.evaluate(PIXELS) == before
     page.click("[data-show='none']")
     assert page.locator("[data-cluster][aria-pressed=true]").count() == 0
@@ -157,14 +158,14 @@ def test_the_tooltip_has_id_cluster_and_confidence(page, i: int):
 
 def test_colors_can_be_switched(page):
     seen = [page.evaluate(PIXELS)]
-    for name in ("confidence", "viewSet", "color0", "color1"):
+    for name in ("confidence", "viewSet", "color0", "color1", "color2"):
         page.click(f"[data-color='{name}']")
         assert is_pressed(page, f"[data-color='{name}']")
         assert not is_pressed(page, "[data-color='cluster']")
         assert page.is_visible(f"[data-key='{name}']")
         seen.append(page.evaluate(PIXELS))
     page.click("[data-color='cluster']")
-    assert len(set(seen)) == 5
+    assert len(set(seen)) == 5  # the clusters are the true classes
     assert page.evaluate(PIXELS) == seen[0]
 
 
@@ -227,12 +228,46 @@ def test_a_sample_can_be_found_by_name(page):
     assert "nobody" in page.text_content("#status")
 
 
-def test_the_histogram_of_one_cluster(page):
-    counts = page.locator("#histogram td:nth-child(3)")
-    assert sum(map(int, counts.all_text_contents())) == 155
-    page.select_option("#which", "2")
-    assert sum(map(int, counts.all_text_contents())) == int(page.text_content("[data-cluster='1'] span"))
-    assert "cluster 1" in page.text_content("#histogram caption")
+def test_a_cluster_under_the_pointer_or_the_focus_stands_out(page):
+    before = page.evaluate(PIXELS)
+    page.hover("[data-cluster='2']")
+    assert page.evaluate(PIXELS) != before
+    page.mouse.move(2, 2)
+    assert page.evaluate(PIXELS) == before
+    page.focus("[data-cluster='2']")
+    assert page.evaluate(PIXELS) != before
+
+
+def test_a_cluster_is_opened_by_the_keyboard(page):
+    part = page.locator("details.cluster").first
+    part.locator("summary").focus()
+    page.keyboard.press("Enter")
+    assert part.get_attribute("open") is not None
+    assert part.locator("text=Typical samples").is_visible()
+
+
+def test_all_of_it_is_printed(page):
+    page.emulate_media(media="print")
+    page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
+    assert page.locator("details:not([open])").count() == 0
+    assert not page.is_visible(".controls")
+    page.pdf(path=SCREENSHOTS / "print.pdf")
+
+
+def test_nothing_moves_by_itself(page):
+    moving = (
+        "getComputedStyle(e).animationName != 'none' || parseFloat(getComputedStyle(e).transitionDuration)"
+    )
+    assert page.evaluate(f"[...document.querySelectorAll('*')].filter(e => {moving}).length") == 0
+
+
+@pytest.mark.parametrize("name", ["report", "long_names"])
+def test_tables_and_trees_fit_a_phone(show, request, name: str):
+    page = show(request.getfixturevalue(name), 400)
+    page.evaluate("document.querySelectorAll('details').forEach(part => { part.open = true; })")
+    wide = "e => e.getBoundingClientRect().right > innerWidth || e.parentElement.scrollWidth > innerWidth"
+    parts = f"[...document.querySelectorAll('table, .tree, figure, pre')].filter({wide})"
+    assert page.evaluate(f"{parts}.map(e => e.outerHTML.slice(0, 200))") == []
 
 
 @pytest.mark.parametrize("width", WIDTHS.values())

@@ -65,7 +65,7 @@ def test_names_of_sets_of_views():
     assert index.tolist() == [0, 0, 0, 1, 1, 2]
 
 
-@given(st.lists(st.integers(0, 30), min_size=1, max_size=90))
+@given(st.lists(st.integers(0, 40), min_size=1, max_size=90))
 def test_categories_are_limited_and_the_most_frequent_come_first(values):
     codes, key = color_codes(np.array([f"kind {value}" for value in values]))
     names, counts = zip(*key["categories"], strict=True)

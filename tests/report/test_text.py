@@ -10,13 +10,15 @@ from hypothesis import strategies as st
 from tests.report.factories import facts_of_sizes, make_facts, make_stability
 
 from protocol_mvc import as_views
+from protocol_mvc.evaluation.cluster_review import ClusterReview
+from protocol_mvc.partition.n_clusters import ClusterCountSuggestion
 from protocol_mvc.report.facts import Facts
 from protocol_mvc.report.text import (
     Finding,
-    assess_cluster,
     compact_percent,
     count_noun,
     describe_balance,
+    doubts,
     findings,
     format_percent,
     format_ratio,
@@ -25,6 +27,7 @@ from protocol_mvc.report.text import (
     list_clusters,
     shorten,
 )
+from protocol_mvc.report.truth import compare_labels
 
 
 def by_topic(facts: Facts) -> dict[str, Finding]:
@@ -53,7 +56,7 @@ def any_facts(draw):
 
 @given(any_facts())
 def test_sentences_are_complete_and_grammatical(facts):
-    for sentence in [headline(facts), *(finding.text for finding in findings(facts))]:
+    for sentence in [*headline(facts), *(finding.text for finding in findings(facts))]:
         assert re.match(r"[A-Z0-9]", sentence)
         assert sentence.endswith(".")
         assert not re.search(
@@ -63,44 +66,49 @@ def test_sentences_are_complete_and_grammatical(facts):
 
 
 @given(any_facts())
-def test_warnings_are_given_exactly_when_there_is_a_reason(facts):
+def test_cautions_are_given_exactly_when_there_is_a_reason_and_come_first(facts):
     reasons = {
-        "Clusters": facts.empty_clusters,
+        "Empty clusters": facts.empty_clusters,
         "Tiny clusters": facts.tiny_clusters,
         "Low confidence": facts.low_confidence_clusters,
         "Stability": facts.unstable_clusters,
     }
-    assert warnings(facts) - {"Estimated prior"} == {topic for topic, reason in reasons.items() if reason}
-    assert ("Ground truth" in by_topic(facts)) == (facts.labels_true is not None)
+    known = {"Sizes", "Lost classes", "Found in part", "Split classes", "Confidence too high"}
+    assert warnings(facts) - known == {topic for topic, reason in reasons.items() if reason}
+    order = [finding.is_warning for finding in findings(facts)]
+    assert order == sorted(order, reverse=True)
     assert ("--n-refits" in " ".join(f.text for f in findings(facts))) == (facts.stability is None)
 
 
 @given(any_facts())
-def test_the_headline_counts_clusters_and_warnings(facts):
-    text, n_warnings = headline(facts), len(warnings(facts))
-    k = len(facts.nonempty_clusters)
-    assert text.startswith(f"{facts.n_samples} sample")
-    assert f" in {k} cluster" in text
-    assert (f"{n_warnings} warning" in text) == (n_warnings > 0)
-    assert ("No warnings" in text) == (n_warnings == 0)
-    assert ("--n-refits" in text) == (n_warnings == 0 and facts.stability is None)
-    assert ("rare" in text) == bool(facts.rare_clusters)
-    assert ("Accuracy" in text) == (facts.labels_true is not None)
+def test_the_headline_counts_clusters_and_doubts_in_at_most_three_sentences(facts):
+    first, doubt, *truth = headline(facts)
+    assert first.startswith(f"{facts.n_samples} sample")
+    assert f" in {len(facts.nonempty_clusters)} cluster" in first
+    assert doubt.startswith("No cluster is doubtful") == (not doubts(facts))
+    assert ("not measured" in doubt) == (not doubts(facts) and facts.stability is None)
+    assert len(truth) == (facts.labels_true is not None)
+
+
+@given(any_facts())
+def test_a_class_that_is_not_found_is_a_caution_and_in_the_headline(facts):
+    if facts.labels_true is None:
+        return
+    outcomes = {row.outcome for row in compare_labels(facts.labels_true, facts.labels).classes}
+    topics = {"lost": "Lost classes", "in part": "Found in part", "split": "Split classes"}
+    for outcome, topic in topics.items():
+        assert (topic in warnings(facts)) == (outcome in outcomes) == (outcome in headline(facts)[-1])
 
 
 def test_numbers_by_hand():
     confidence, prior = np.repeat([0.95, 0.6, 0.3], [60, 30, 10]), np.array([0.6, 0.3, 0.1])
     found = by_topic(facts_of_sizes([60, 30, 10], confidence=confidence, class_prior=prior))
     expected = {
-        "Clusters": ("100 samples", "3 clusters"),
-        "Sizes": ("unequal", "60 samples (cluster 0)", "10 samples (cluster 2)", "6.0 : 1"),
-        "Rare clusters": ("1 cluster is rare", "33.3", "cluster 2 (10 samples, 10.0%)"),
-        "Estimated prior": (),
-        "Confidence": ("above 0.9 for 60.0%", "below 0.5 for 10.0% (10 samples)"),
         "Low confidence": ("below 0.7", "clusters 2 (0.30) and 1 (0.60)"),
         "Stability": ("--n-refits",),
+        "Confidence": ("Above 0.9 for 60.0%", "below 0.5 for 10.0% (10 samples)"),
+        "Balance": ("Unequal", "60 samples to 10 samples", "6.0 : 1", "1 is rare"),
         "Data": ("2 views", "view_0 (2 features)", "view_1 (3 features)"),
-        "Missing views": (),
     }
     assert list(found) == list(expected)
     for topic, parts in expected.items():
@@ -111,13 +119,13 @@ def test_numbers_by_hand():
 @pytest.mark.parametrize(
     ("sizes", "topic", "parts"),
     [
-        ([5, 5], "Sizes", ["equal", "5 samples each"]),
-        ([51, 5], "Sizes", ["very unequal", "10.2 : 1"]),
-        ([7, 0], "Clusters", ["1 cluster of 2", "cluster 1 is empty", "n_clusters"]),
-        ([7, 4, 0, 0], "Clusters", ["2 clusters of 4", "clusters 2 and 3 are empty"]),
-        ([7, 4], "Tiny clusters", ["Cluster 1 has fewer than 5", "n_clusters"]),
+        ([5, 5], "Balance", ["Equal", "5 samples each"]),
+        ([51, 5], "Balance", ["Very unequal", "10.2 : 1"]),
+        ([7, 0], "Empty clusters", ["Cluster 1 is empty", "n_clusters"]),
+        ([7, 4, 0, 0], "Empty clusters", ["Clusters 2 and 3 are empty"]),
+        ([7, 4], "Tiny clusters", ["Cluster 1 has fewer than 5"]),
         ([7, 1, 1], "Tiny clusters", ["Clusters 1 and 2 have fewer than 5"]),
-        ([100, *[1] * 10], "Rare clusters", ["10 clusters are rare", "5 more"]),
+        ([100, *[1] * 10], "Balance", ["10 are rare"]),
     ],
 )
 def test_sizes(sizes: list[int], topic: str, parts: list[str]):
@@ -130,31 +138,18 @@ def test_a_mean_just_below_the_limit_is_not_rounded_up_to_it():
     assert "cluster 0 (0.69)" in by_topic(facts)["Low confidence"].text
 
 
-@pytest.mark.parametrize(
-    ("prior", "parts", "is_warning"),
-    [
-        ([0.55, 0.33, 0.12], ["5.0%", "cluster 0 (prior 55.0%, cluster 60.0%)"], False),
-        ([0.3, 0.5, 0.2], ["30.0%", "cluster 0 (prior 30.0%, cluster 60.0%)", "uncertain"], True),
-    ],
-)
-def test_estimated_prior(prior: list[float], parts: list[str], is_warning: bool):
-    found = by_topic(facts_of_sizes([6, 3, 1], class_prior=np.array(prior)))["Estimated prior"]
-    assert [part for part in parts if part not in found.text] == []
-    assert found.is_warning == is_warning
-
-
-def test_two_percentages_that_look_the_same_are_not_shown_as_a_difference():
-    prior = np.full(10, 0.1) + np.tile([4e-4, -4e-4], 5)
-    text = by_topic(facts_of_sizes([10] * 10, class_prior=prior))["Estimated prior"].text
-    assert "0.2%" in text
-    assert "cluster 0" not in text
+def test_a_prior_that_differs_from_the_shares_is_a_caution_and_none_that_looks_the_same():
+    far = facts_of_sizes([6, 3, 1], class_prior=np.array([0.3, 0.5, 0.2]))
+    assert "30.0%" in by_topic(far)["Sizes"].text
+    near = facts_of_sizes([10] * 10, class_prior=np.full(10, 0.1) + np.tile([4e-4, -4e-4], 5))
+    assert "Sizes" not in by_topic(near)
 
 
 def test_stability():
     stable = facts_of_sizes([9, 6], stability=make_stability([0.5, 0.5], 15))
     unstable = facts_of_sizes([9, 6], stability=make_stability([0.49, 0.49], 15))
     assert "0.5" in by_topic(stable)["Stability"].text
-    assert "Clusters 0 and 1 are unstable" in by_topic(unstable)["Stability"].text
+    assert "Clusters 0 (0.49) and 1 (0.49) are not found again" in by_topic(unstable)["Stability"].text
     all_tiny = facts_of_sizes([3, 2], stability=make_stability([0.9, 0.9], 5))
     assert "Stability" not in by_topic(all_tiny)
 
@@ -170,29 +165,58 @@ def test_missing_views():
     one_view = facts_of_sizes([3, 1], views=as_views([np.ones((4, 1))]))
     assert "1 view: view_0 (1 feature)" in by_topic(one_view)["Data"].text
     incomplete = as_views([np.array([[np.nan], [1], [1], [1]]), np.ones((4, 2))])
-    text = by_topic(facts_of_sizes([3, 1], views=incomplete))["Missing views"].text
-    assert re.findall(r"[\d.]+%", text) == ["25.0%", "12.5%"]
+    assert "25.0% of the samples lack" in by_topic(facts_of_sizes([3, 1], views=incomplete))["Data"].text
 
 
-def test_ground_truth():
-    labels, three = [0] * 6 + [1] * 4, np.array([0] * 6 + [1] * 3 + [2])
+def test_known_classes_by_hand():
+    labels, three = [0] * 6 + [1] * 4, np.array(["a"] * 6 + ["b"] * 3 + ["c"])
     facts = make_facts(labels, labels_true=three)
-    assert re.findall(r"[\d.]+%", by_topic(facts)["Ground truth"].text) == ["90.0%", "0%"]
-    assert "90.0%" in headline(facts)
+    assert headline(facts)[-1] == "Of 3 known classes, 2 found and 1 lost (c); accuracy 90.0%."
+    assert by_topic(facts)["Lost classes"].text == "c (most in cluster 1)."
     two = make_facts(labels, labels_true=np.array(labels))
-    assert re.findall(r"[\d.]+%", by_topic(two)["Ground truth"].text) == ["100%", "100%"]
+    assert headline(two)[-1] == "Of 2 known classes, 2 found; accuracy 100%."
+    assert not by_topic(two)["Known classes"].is_warning
 
 
-def test_assessment_of_single_clusters():
+def test_a_confidence_far_above_the_purity_is_a_caution():
+    sure = {"confidence": np.full(10, 0.99), "labels_true": np.array([0, 1] * 5)}
+    assert "50.0%" in by_topic(make_facts([0] * 10, 1, **sure))["Confidence too high"].text
+    modest = make_facts([0] * 10, 1, **(sure | {"confidence": np.full(10, 0.55)}))
+    assert "Confidence too high" not in by_topic(modest)
+
+
+def review(low: int, high: int, parts: list[list[int]]) -> ClusterReview:
+    suggestion = ClusterCountSuggestion(low, low, high, low, [], [], "")
+    return ClusterReview(suggestion, [], [], parts, {})
+
+
+def test_too_many_clusters_are_named_with_the_parts_of_one_group():
+    facts = facts_of_sizes([20, 20, 20, 20], review=review(2, 3, [[0, 2, 3]]))
+    assert headline(facts)[0] == "80 samples in 4 clusters, but the data show only 2 to 3 groups."
+    assert headline(facts)[1] == "3 of them look like parts of a larger group."
+    assert "Clusters 0, 2 and 3" in by_topic(facts)["Parts of one group"].text
+    assert warnings(facts) == {"Number of clusters", "Parts of one group"}
+    fitting = facts_of_sizes([20, 20], review=review(2, 3, []))
+    assert headline(fitting)[0] == "40 samples in 2 clusters; the data show 2 to 3 groups."
+    assert warnings(fitting) == set()
+
+
+def test_doubts_of_single_clusters():
     facts = facts_of_sizes(
         [60, 9, 8, 4],
         confidence=np.repeat([0.9, 0.6, 0.9, 0.95], [60, 9, 8, 4]),
         stability=make_stability([0.9, 0.9, 0.4, 0.9], 81),
     )
-    texts, are_warnings = zip(*(assess_cluster(facts, c) for c in range(4)), strict=True)
-    assert are_warnings == (False, True, True, True)
-    assert len(set(texts)) == 4
-    assert "not measured" in assess_cluster(facts_of_sizes([60, 9]), 1)[0]
+    assert list(doubts(facts)) == [1, 2, 3]
+    assert headline(facts)[1].startswith(
+        "3 of them are doubtful: 1 is unstable, 1 has low confidence and 1 has"
+    )
+
+
+def test_names_of_clusters_replace_their_numbers():
+    facts = facts_of_sizes([60, 9, 3], names=("T", "B", "pDC"), review=review(2, 2, [[0, 1]]))
+    assert "pDC" in by_topic(facts)["Tiny clusters"].text
+    assert "Clusters T and B" in by_topic(facts)["Parts of one group"].text
 
 
 @given(st.integers(1, 10**6).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))))
@@ -241,8 +265,9 @@ def test_lists_by_hand():
     assert [join_items("abcdefgh"[:i]) for i in (0, 1, 2, 3)] == ["", "a", "a and b", "a, b and c"]
     assert join_items("abcdef") == "a, b, c, d, e and f"
     assert join_items("abcdefg") == "a, b, c, d, e and 2 more"
-    assert list_clusters([3]) == "cluster 3"
-    assert list_clusters([3, 4], ["rare", "tiny"]) == "clusters 3 (rare) and 4 (tiny)"
+    facts = facts_of_sizes([9] * 5)
+    assert list_clusters(facts, [3]) == "cluster 3"
+    assert list_clusters(facts, [3, 4], ["rare", "tiny"]) == "clusters 3 (rare) and 4 (tiny)"
 
 
 @given(st.text(max_size=300))

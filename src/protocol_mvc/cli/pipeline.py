@@ -54,7 +54,8 @@ def run_all(
             facts = collect_facts(
                 model, views, proba=model.label_distributions_, source=", ".join(source.paths), **given
             )
-            report = write_page(model, facts, output / REPORT, record["command"])
+            facts.explanation = found
+        report = write_page(model, facts, output / REPORT, record["command"])
         record |= _assessment(facts, refits, n_refits)
         write_record(output, record)
     if write_anndata is not None:
@@ -75,7 +76,7 @@ def _describe(console: Console, views: Views) -> None:
 def _assessment(facts: Facts, refits: Stability | None, n_refits: int) -> JsonDict:
     """Return what the record tells about the quality of the clusters."""
     return {
-        "headline": headline(facts),
+        "headline": " ".join(headline(facts)),
         "findings": [finding.text for finding in findings(facts)],
         "cautions": [finding.text for finding in findings(facts) if finding.is_warning],
         "stability": refits and {"n_refits": n_refits, "cluster_jaccard": refits.cluster_jaccard},

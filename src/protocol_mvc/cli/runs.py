@@ -27,7 +27,7 @@ from protocol_mvc.io.labels import match_labels, read_labels
 from protocol_mvc.io.lock import is_lock_file, lock_folder
 from protocol_mvc.io.model import check_replaceable, model_errors
 from protocol_mvc.report import write_report
-from protocol_mvc.report.page import SCORES, compare_labels
+from protocol_mvc.report.truth import SCORES, compare_labels
 from protocol_mvc.utils.files import atomic_write, atomic_write_folder, read_regular
 
 MODEL, LABELS, RECORD, REPORT, MARKERS = "model", "labels.csv", "run.json", "report.html", "markers.csv"
@@ -253,16 +253,28 @@ def evaluate_labels(console: Console, labels_pred: Path, labels_true: Path) -> J
     pred, true = match_labels(read_labels(labels_pred), read_labels(labels_true))
     scores = all_scores(true, pred)
     classes = [
-        {"class": row["name"], "n_samples": row["size"], "cluster": row["cluster"], "recall": row["recall"]}
-        for row in compare_labels(true, pred)["classes"]
+        {
+            "class": row.name,
+            "n_samples": row.size,
+            "cluster": row.cluster,
+            "recall": row.recall,
+            "outcome": row.outcome,
+        }
+        for row in compare_labels(true, pred).classes
     ]
     score_rows = ((name, f"{value:.4f}", SCORES[name][1]) for name, value in scores.items())
     class_rows = (
-        (c["class"], c["n_samples"], "none" if c["cluster"] is None else c["cluster"], f"{c['recall']:.4f}")
+        (
+            c["class"],
+            c["n_samples"],
+            "none" if c["cluster"] is None else c["cluster"],
+            f"{c['recall']:.4f}",
+            c["outcome"],
+        )
         for c in classes
     )
     console.print(
         table(f"{len(pred)} samples", ("metric", "value", "meaning"), score_rows),
-        table("Classes by size", ("class", "samples", "matched cluster", "recall"), class_rows),
+        table("Classes by size", ("class", "samples", "matched cluster", "recall", "outcome"), class_rows),
     )
     return {"n_samples": len(pred), "scores": scores, "classes": classes}

@@ -13,7 +13,6 @@ from sklearn.decomposition import PCA
 from sklearn.manifold import TSNE
 
 from protocol_mvc.data.sampling import min_rows_per_class
-from protocol_mvc.evaluation.markers import nearest_clusters
 from protocol_mvc.report.facts import Facts, Ints
 from protocol_mvc.report.text import shorten
 from protocol_mvc.training.stage import EpochRecord
@@ -25,7 +24,8 @@ MAX_POINTS = 10_000  # on the map
 MAP_SIZE = 10_000  # positions are integers from 0 to this, which keeps the file short
 N_COMPONENTS = 30  # of the features that t-SNE sees
 MAX_SAMPLES_FULL_TSNE = 3000  # above, t-SNE makes half the iterations: 10,000 samples take half a minute
-MAX_CATEGORIES = 12  # of a column with a mark of their own
+MAX_CATEGORIES = 20  # of a column with a mark of their own
+N_COLORS, N_SHAPES = 20, 6  # of the style and of the template: 60 clusters have different marks
 MAX_VIEW_SETS = 6  # sets of present views with a colour of their own
 CURVE_WIDTH, CURVE_HEIGHT = 320, 110  # in units of the SVG
 MAX_EPOCHS = 500  # points of a curve
@@ -59,10 +59,6 @@ def map_data(facts: Facts, rows: Ints, features: Features) -> dict[str, Any]:
     """Return what the template needs for the map of the samples `rows` with `features` (len(rows), d)."""
     labels, k = facts.labels[rows], facts.n_clusters
     view_sets, set_names = name_view_sets(facts.views.mask, facts.views.names)
-    class_names = classes = None
-    if facts.labels_true is not None:
-        names, codes = np.unique(facts.labels_true, return_inverse=True)
-        class_names, classes = [shorten(name) for name in names], codes[rows].tolist()
     x, y = map_positions(features).T.tolist()
     points = {
         "x": x,
@@ -71,20 +67,17 @@ def map_data(facts: Facts, rows: Ints, features: Features) -> dict[str, Any]:
         "confidence": np.rint(1000 * facts.confidence[rows]).astype(int).tolist(),
         "viewSet": view_sets[rows].tolist(),
         "id": [shorten(facts.sample_ids[i]) for i in rows],
-        "class": classes,
     }
+    known = {} if facts.labels_true is None else {"True class": facts.labels_true.astype(str)}
     colors = {}
-    for j, (name, column) in enumerate(facts.colors.items()):
+    for j, (name, column) in enumerate((known | facts.colors).items()):
         codes, key = color_codes(column)
         points[f"color{j}"] = codes[rows].tolist()
         colors[f"color{j}"] = {"name": shorten(name, 40), **key}
     return {
         "points": points,
         "view_sets": list(zip(map(shorten, set_names), np.bincount(view_sets).tolist(), strict=True)),
-        "class_names": class_names,
         "colors": colors,
-        "n_shown": np.bincount(labels, minlength=k).tolist(),
-        "nearest": nearest_clusters(features, labels, k),
         "min_points": min_rows_per_class(k, MAX_POINTS),
     }
 

@@ -10,6 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from protocol_mvc.data.views import Views, as_views
 from protocol_mvc.evaluation.cluster_review import ClusterReview
+from protocol_mvc.evaluation.explanation import Explanation
 from protocol_mvc.evaluation.stability import DISSOLVED_JACCARD, Stability
 from protocol_mvc.partition.consensus import MIN_CLUSTER_SIZE
 
@@ -39,6 +40,7 @@ class Facts:
     diverged_stages: tuple[str, ...] = ()  # of training, which continued at a lower learning rate
     names: tuple[str, ...] = ()  # of the clusters, if the user has given any
     review: ClusterReview | None = None  # what the data say about the clusters
+    explanation: Explanation | None = None  # what is in the clusters
     colors: dict[str, npt.NDArray[Any]] = field(default_factory=dict)  # columns (n,) that colour the map
 
     n_samples: int = field(init=False)
@@ -123,7 +125,7 @@ def collect_facts(
         stability=stability,
         source=None if source is None else str(source),
         diverged_stages=tuple(dict.fromkeys(diverged)),
-        names=model.cluster_names_,
+        names=tuple(model.cluster_names_),
         colors={
             str(name): _as_column(f"colors[{name!r}]", values, n) for name, values in (colors or {}).items()
         },

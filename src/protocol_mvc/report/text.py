@@ -1,24 +1,25 @@
-"""The sentences of the report: headline, findings and warnings, and how numbers are written."""
+"""The sentences of the report: headline, cautions and facts, and how numbers are written."""
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple, get_args
 
 import numpy as np
 
-from protocol_mvc.evaluation.metrics import clustering_accuracy, group_recall
+from protocol_mvc.evaluation.metrics import clustering_accuracy, purity
 from protocol_mvc.evaluation.stability import DISSOLVED_JACCARD
 from protocol_mvc.partition.consensus import MIN_CLUSTER_SIZE
 from protocol_mvc.partition.n_clusters import ClusterCountSuggestion
 from protocol_mvc.report.facts import HIGH_CONFIDENCE, LOW_CONFIDENCE, LOW_MEAN_CONFIDENCE, Facts
+from protocol_mvc.report.truth import KnownClass, Outcome, compare_labels
 from protocol_mvc.utils.text import join_words
 
 MAX_PRIOR_DIFFERENCE = 0.1  # between class prior and cluster sizes; above it the report warns
+MAX_OVERCONFIDENCE = 0.1  # mean confidence above the purity
 # Largest / smallest cluster, up to which sizes are called so.
 BALANCE = ((1, "equal"), (1.5, "nearly equal"), (3, "somewhat unequal"), (10, "unequal"))
-MAX_DOUBTS = 4  # sets of clusters that are named as parts of one group
+MAX_SETS = 4  # sets of clusters that are named as parts of one group
 N_FURTHER_LEVELS = 2  # numbers of clusters that are shown beyond the range
-FEWER_CLUSTERS = "Try a smaller n_clusters."
-NO_STABILITY = "Stability was not measured; run protocol-mvc report with --n-refits 5 to check it."
+NO_STABILITY = "Stability was not measured; protocol-mvc report --n-refits 5 does it."
 
 
 class Finding(NamedTuple):
@@ -29,74 +30,137 @@ class Finding(NamedTuple):
     is_warning: bool = False
 
 
-def headline(facts: Facts) -> str:
-    """Return a summary of one line: number and sizes of the clusters, accuracy if known, warnings."""
-    k, n_warnings = len(facts.nonempty_clusters), sum(finding.is_warning for finding in findings(facts))
-    balance = f" of {describe_balance(facts.size_ratio)} size" if k > 1 else ""
-    shown = "" if facts.review is None else f"; the data show {describe_range(facts.review.suggestion)}"
-    rare = f", {len(facts.rare_clusters)} of them rare" if facts.rare_clusters else ""
-    parts = [f"{count_noun(facts.n_samples, 'sample')} in {count_noun(k, 'cluster')}{balance}{rare}{shown}."]
-    if facts.labels_true is not None:
-        accuracy = clustering_accuracy(facts.labels_true, facts.labels)
-        parts.append(f"Accuracy against the ground truth: {format_percent(accuracy)}.")
-    if n_warnings:
-        parts.append(f"{count_noun(n_warnings, 'warning')}, see below.")
-    else:
-        stability = NO_STABILITY if facts.stability is None else "The refits found the same clusters."
-        parts.append(f"No warnings. {stability}")
-    return " ".join(parts)
+def headline(facts: Facts) -> list[str]:
+    """Return at most three sentences: the number of clusters, the doubt, and the known classes if given."""
+    n, k = facts.n_samples, len(facts.nonempty_clusters)
+    text = f"{count_noun(n, 'sample')} in {count_noun(k, 'cluster')}"
+    if facts.review is not None:
+        found = facts.review.suggestion
+        link = "; the data show" if found.low <= k <= found.high else ", but the data show"
+        text += f"{link}{' only' if k > found.high else ''} {describe_range(found)}"
+    sentences = [f"{text}.", _doubt_sentence(facts)]
+    return sentences if facts.labels_true is None else [*sentences, _truth_sentence(facts)]
+
+
+def _doubt_sentence(facts: Facts) -> str:
+    doubted = doubts(facts)
+    if not doubted:
+        again = "stability was not measured" if facts.stability is None else "refits found all of them again"
+        return f"No cluster is doubtful, {'but' if facts.stability is None else 'and'} {again}."
+    kinds = (
+        (
+            {c for group in _parts(facts) for c in group},
+            "looks like part",
+            "look like parts",
+            "of a larger group",
+        ),
+        (facts.unstable_clusters, "is", "are", "unstable"),
+        (facts.low_confidence_clusters, "has", "have", "low confidence"),
+        (facts.tiny_clusters, "has", "have", f"fewer than {MIN_CLUSTER_SIZE} samples"),
+    )
+    reasons = [
+        f"{len(found)} {singular if len(found) == 1 else plural} {rest}"
+        for found, singular, plural, rest in kinds
+        if found
+    ]
+    if len(reasons) == 1:
+        number, words = reasons[0].split(" ", 1)
+        return f"{number} of them {words}."
+    who = "All" if len(doubted) == len(facts.nonempty_clusters) else str(len(doubted))
+    return f"{who} of them {_are(list(doubted))} doubtful: {join_words(reasons)}."
+
+
+def _truth_sentence(facts: Facts) -> str:
+    labels_true = np.asarray(facts.labels_true)
+    compared, parts = compare_labels(labels_true, facts.labels), []
+    for outcome in get_args(Outcome):
+        rows = compared.having(outcome)
+        which = f" ({join_items([shorten(row.name, 30) for row in rows], 3)})" if outcome == "lost" else ""
+        if rows:
+            parts.append(f"{len(rows)} {'found in part' if outcome == 'in part' else outcome}{which}")
+    accuracy = format_percent(clustering_accuracy(labels_true, facts.labels))
+    classes = "class" if len(compared.classes) == 1 else "classes"
+    return f"Of {len(compared.classes)} known {classes}, {join_words(parts)}; accuracy {accuracy}."
+
+
+def doubts(facts: Facts) -> dict[int, list[str]]:
+    """Return the reasons for doubt of every cluster that has any."""
+    found: dict[int, list[str]] = {c: [] for c in range(facts.n_clusters)}
+    for group in _parts(facts):
+        for c in group:
+            found[c].append(f"hardly different from {list_clusters(facts, [b for b in group if b != c])}")
+    for c in facts.unstable_clusters:
+        found[c].append("unstable in refits")
+    for c in facts.low_confidence_clusters:
+        found[c].append("low confidence")
+    for c in facts.tiny_clusters:
+        found[c].append(f"fewer than {MIN_CLUSTER_SIZE} samples")
+    return {c: reasons for c, reasons in found.items() if reasons}
+
+
+def _parts(facts: Facts) -> list[list[int]]:
+    return [] if facts.review is None else facts.review.parts
 
 
 def findings(facts: Facts) -> list[Finding]:
-    """Return all findings: on sizes, estimated prior, confidence, stability, training, data, ground truth."""
+    """Return all findings, cautions first."""
     parts = (
-        _size_findings,
+        _truth_findings,
         _count_findings,
-        _rarity_findings,
-        _confidence_findings,
         _stability_findings,
+        _confidence_findings,
+        _size_findings,
         _data_findings,
     )
-    return [finding for part in parts for finding in part(facts)]
+    found = [finding for part in parts for finding in part(facts)]
+    return sorted(found, key=lambda finding: not finding.is_warning)
 
 
-def _size_findings(facts: Facts) -> Iterator[Finding]:
-    found, empty = facts.nonempty_clusters, facts.empty_clusters
-    text = f"{count_noun(facts.n_samples, 'sample')} in {count_noun(len(found), 'cluster')}"
-    if empty:
-        text += f" of {facts.n_clusters}: {list_clusters(empty)} {_are(empty)} empty. {FEWER_CLUSTERS}"
-        yield Finding("Clusters", text, is_warning=True)
-    else:
-        by_size = bool(np.all(np.diff(facts.cluster_sizes) <= 0))
-        yield Finding("Clusters", text + (", numbered by size (0 is the largest)." if by_size else "."))
-    most, least = (count_noun(int(facts.cluster_sizes[c]), "sample") for c in (found[0], found[-1]))
-    text = f"The clusters are of {describe_balance(facts.size_ratio)} size"
-    if facts.size_ratio > 1:
-        ends = f"from {most} (cluster {found[0]}) to {least} (cluster {found[-1]})"
-        yield Finding("Sizes", f"{text}: {ends}, ratio {format_ratio(facts.size_ratio)} : 1.")
-    elif len(found) > 1:
-        yield Finding("Sizes", f"{text}: {most} each.")
+def _truth_findings(facts: Facts) -> Iterator[Finding]:
+    if facts.labels_true is None:
+        return
+    compared = compare_labels(facts.labels_true, facts.labels)
+
+    describe: dict[Outcome, tuple[str, Callable[[KnownClass], str]]] = {
+        "lost": ("Lost classes", lambda row: f"most in {list_clusters(facts, [row.clusters[0][0]])}"),
+        "in part": ("Found in part", lambda row: f"recall {format_percent(row.recall)}"),
+        "split": ("Split classes", lambda row: list_clusters(facts, [c for c, _ in row.clusters])),
+    }
+    for outcome, (topic, note) in describe.items():
+        rows = [f"{shorten(row.name, 40)} ({note(row)})" for row in compared.having(outcome)]
+        if rows:
+            yield Finding(topic, f"{join_items(rows)}.", is_warning=True)
+    if not any(row.outcome != "found" for row in compared.classes):
+        yield Finding("Known classes", "Every known class is found.")
+    confidence, pure = float(facts.confidence.mean()), purity(facts.labels_true, facts.labels)
+    if confidence > pure + MAX_OVERCONFIDENCE:
+        text = (
+            f"Its mean is {confidence:.2f}, but only {format_percent(pure)} of the samples are in a cluster"
+        )
+        yield Finding("Confidence too high", f"{text} whose majority is their class.", is_warning=True)
 
 
 def _count_findings(facts: Facts) -> Iterator[Finding]:
     if facts.review is None:
         return
-    found, k = facts.review.suggestion, len(facts.nonempty_clusters)
+    found, k, parts = facts.review.suggestion, len(facts.nonempty_clusters), _parts(facts)
     outside = not found.low <= k <= found.high
     text = f"The data show {describe_range(found)}, {describe_certain(found)}."
     if outside:
-        more = "fewer" if k < found.low else "more"
-        text += f" The {k} clusters are {more}: try n_clusters={found.n_clusters}."
+        too = "too few" if k < found.low else "too many"
+        text += f" {count_noun(k, 'cluster')} {'is' if k == 1 else 'are'} {too}:"
+        text += f" try n_clusters={found.n_clusters}."
     yield Finding("Number of clusters", text, is_warning=outside)
-    parts, divisible = facts.review.parts, facts.review.divisible
     if parts:
-        text = f"{'; '.join(list_clusters(group) for group in parts[:MAX_DOUBTS])}".capitalize()
-        each = "they look" if len(parts) == 1 else "each set looks"
-        yield Finding("Parts of one group", f"{text}: {each} like one group.", is_warning=k > found.high)
-    if divisible:
-        notes = [f"{n} or more" for n in divisible.values()]
-        text = f"{list_clusters(list(divisible), notes).capitalize()} may be several groups."
-        yield Finding("Several groups", text, is_warning=k < found.low)
+        sets = [list_clusters(facts, group, max_items=12) for group in parts]
+        each = "they look" if len(sets) == 1 else "each set looks"
+        text = f"{'; '.join(sets[:MAX_SETS])}{_and_more(sets, MAX_SETS)}: {each} like one group."
+        yield Finding("Parts of one group", _capital(text), is_warning=True)
+    if facts.review.divisible:
+        clusters = list(facts.review.divisible)
+        notes = [f"{n} or more" for n in facts.review.divisible.values()]
+        text = f"{list_clusters(facts, clusters, notes)} may be several groups."
+        yield Finding("Several groups", _capital(text), is_warning=k < found.low)
 
 
 def describe_range(found: ClusterCountSuggestion) -> str:
@@ -118,61 +182,16 @@ def count_levels(found: ClusterCountSuggestion) -> list[tuple[int, float, str]]:
     return [(level.n_clusters, level.evidence, found.verdict(level.n_clusters)) for level in shown]
 
 
-def _rarity_findings(facts: Facts) -> Iterator[Finding]:
-    rare, tiny = facts.rare_clusters[::-1], facts.tiny_clusters
-    limit = f"(below half of the mean cluster size, {facts.mean_size:,.1f})"
-    if rare:
-        sizes = [int(facts.cluster_sizes[c]) for c in rare]
-        notes = [f"{count_noun(size, 'sample')}, {format_percent(size / facts.n_samples)}" for size in sizes]
-        text = f"{count_noun(len(rare), 'cluster')} {_are(rare)} rare {limit}: {list_clusters(rare, notes)}."
-        yield Finding("Rare clusters", text)
-    elif len(facts.nonempty_clusters) > 1:
-        yield Finding("Rare clusters", f"No cluster is rare {limit}.")
-    if tiny:
-        have = f"{list_clusters(tiny).capitalize()} {'has' if len(tiny) == 1 else 'have'}"
-        text = f"{have} fewer than {MIN_CLUSTER_SIZE} samples. {FEWER_CLUSTERS}"
-        yield Finding("Tiny clusters", text, is_warning=True)
-
-
-def _prior_finding(facts: Facts) -> Finding:
-    shares = facts.cluster_sizes / facts.n_samples
-    difference = np.abs(shares - facts.class_prior)
-    total, c = float(difference.sum() / 2), int(difference.argmax())
-    if total < 0.0005:
-        return Finding("Estimated prior", "The estimated prior equals the shares of the clusters.")
-    prior, share = format_percent(float(facts.class_prior[c])), format_percent(float(shares[c]))
-    most = f", most in cluster {c} (prior {prior}, cluster {share})" if prior != share else ""
-    text = f"The estimated prior and the shares of the clusters differ by {format_percent(total)}{most}."
-    is_warning = total > MAX_PRIOR_DIFFERENCE
-    return Finding("Estimated prior", text + " The sizes are uncertain." * is_warning, is_warning)
-
-
-def _confidence_findings(facts: Facts) -> Iterator[Finding]:
-    yield _prior_finding(facts)
-    high = format_percent(float(np.mean(facts.confidence > HIGH_CONFIDENCE)))
-    n_low = int((facts.confidence < LOW_CONFIDENCE).sum())
-    low = f"{format_percent(n_low / facts.n_samples)} ({count_noun(n_low, 'sample')})" if n_low else "none"
-    above = f"Confidence is above {HIGH_CONFIDENCE} for {high} of the samples"
-    yield Finding("Confidence", f"{above}, below {LOW_CONFIDENCE} for {low}.")
-    clusters = facts.low_confidence_clusters
-    if clusters:  # rounding must not lift a mean to the limit that it is below
-        means = [f"{min(facts.mean_confidence[c], LOW_MEAN_CONFIDENCE - 0.01):.2f}" for c in clusters]
-        text = f"Mean confidence is below {LOW_MEAN_CONFIDENCE} in {list_clusters(clusters, means)}."
-        yield Finding("Low confidence", f"{text} Inspect some of the samples.", is_warning=True)
-    else:
-        yield Finding("Low confidence", f"No cluster has a mean confidence below {LOW_MEAN_CONFIDENCE}.")
-
-
 def _stability_findings(facts: Facts) -> Iterator[Finding]:
-    unstable, overlap = facts.unstable_clusters, "mean Jaccard overlap with refits"
+    unstable, overlap = facts.unstable_clusters, "mean Jaccard index with refits on subsamples"
     if facts.stability is None:
         yield Finding("Stability", NO_STABILITY)
     elif unstable:
-        names = f"{list_clusters(unstable).capitalize()} {_are(unstable)} unstable"
-        text = f"{names} ({overlap} below {DISSOLVED_JACCARD}). Try another n_clusters."
-        yield Finding("Stability", text, is_warning=True)
+        notes = [f"{facts.stability.cluster_jaccard[c]:.2f}" for c in unstable]
+        text = f"{_capital(list_clusters(facts, unstable, notes))} {_are(unstable)} not found again"
+        yield Finding("Stability", f"{text} ({overlap} below {DISSOLVED_JACCARD}).", is_warning=True)
     elif max(facts.cluster_sizes) >= MIN_CLUSTER_SIZE:
-        text = f"Every cluster of {MIN_CLUSTER_SIZE} or more samples is stable"
+        text = f"Every cluster of {MIN_CLUSTER_SIZE} or more samples is found again"
         yield Finding("Stability", f"{text} ({overlap} at least {DISSOLVED_JACCARD}).")
     if facts.diverged_stages:
         stages = join_items([repr(stage) for stage in facts.diverged_stages])
@@ -181,39 +200,56 @@ def _stability_findings(facts: Facts) -> Iterator[Finding]:
         yield Finding("Training", f"{text} {remedy}", is_warning=True)
 
 
+def _confidence_findings(facts: Facts) -> Iterator[Finding]:
+    clusters = facts.low_confidence_clusters
+    if clusters:  # rounding must not lift a mean to the limit that it is below
+        means = [f"{min(facts.mean_confidence[c], LOW_MEAN_CONFIDENCE - 0.01):.2f}" for c in clusters]
+        text = f"Mean confidence is below {LOW_MEAN_CONFIDENCE} in {list_clusters(facts, clusters, means)}."
+        yield Finding("Low confidence", text, is_warning=True)
+    high = format_percent(float(np.mean(facts.confidence > HIGH_CONFIDENCE)))
+    n_low = int((facts.confidence < LOW_CONFIDENCE).sum())
+    low = f"{format_percent(n_low / facts.n_samples)} ({count_noun(n_low, 'sample')})" if n_low else "none"
+    above = f"Above {HIGH_CONFIDENCE} for {high} of the samples"
+    yield Finding("Confidence", f"{above}, below {LOW_CONFIDENCE} for {low}.")
+
+
+def _size_findings(facts: Facts) -> Iterator[Finding]:
+    found, rare = facts.nonempty_clusters, facts.rare_clusters
+    if facts.empty_clusters:
+        text = f"{_capital(list_clusters(facts, facts.empty_clusters))} {_are(facts.empty_clusters)} empty."
+        yield Finding("Empty clusters", f"{text} Try a smaller n_clusters.", is_warning=True)
+    if facts.tiny_clusters:
+        have = "has" if len(facts.tiny_clusters) == 1 else "have"
+        text = f"{list_clusters(facts, facts.tiny_clusters)} {have} fewer than {MIN_CLUSTER_SIZE} samples."
+        yield Finding("Tiny clusters", _capital(text), is_warning=True)
+    shares = facts.cluster_sizes / facts.n_samples
+    difference = float(np.abs(shares - facts.class_prior).sum() / 2)
+    if difference > MAX_PRIOR_DIFFERENCE:
+        text = "The estimated prior and the shares of the clusters differ by"
+        yield Finding(
+            "Sizes", f"{text} {format_percent(difference)}: the sizes are uncertain.", is_warning=True
+        )
+    most, least = (count_noun(int(facts.cluster_sizes[c]), "sample") for c in (found[0], found[-1]))
+    balance = _capital(describe_balance(facts.size_ratio))
+    ends = (
+        f"{most} each"
+        if facts.size_ratio == 1
+        else f"{most} to {least}, {format_ratio(facts.size_ratio)} : 1"
+    )
+    few = f"; {len(rare)} {_are(rare)} rare (below half of the mean size)" if rare else ""
+    yield Finding("Balance", f"{balance}: {ends}{few}.")
+
+
 def _data_findings(facts: Facts) -> Iterator[Finding]:
     named = [
         f"{shorten(name, 40)} ({count_noun(n_features, 'feature')})"
         for name, n_features in zip(facts.views.names, facts.views.n_features, strict=True)
     ]
-    yield Finding("Data", f"{count_noun(len(named), 'view')}: {join_items(named)}.")
-    missing = ~facts.views.mask
+    text, missing = f"{count_noun(len(named), 'view')}: {join_items(named)}", ~facts.views.mask
     if missing.any():
-        samples = format_percent(float(np.mean(missing.any(axis=1)))).capitalize()
-        pairs = f"{format_percent(float(np.mean(missing)))} of all sample-view pairs are missing"
-        yield Finding("Missing views", f"{samples} of the samples lack at least one view; {pairs}.")
-    else:
-        yield Finding("Missing views", "Every sample has every view.")
-    if facts.labels_true is not None:
-        accuracy = format_percent(clustering_accuracy(facts.labels_true, facts.labels))
-        tail = format_percent(group_recall(facts.labels_true, facts.labels).tail)
-        few = len(np.unique(facts.labels_true)) < 3
-        group = "recall of the smallest class" if few else "mean recall of the smallest third of the classes"
-        yield Finding("Ground truth", f"Accuracy against the ground truth is {accuracy}; {group} is {tail}.")
-
-
-def assess_cluster(facts: Facts, cluster: int) -> tuple[str, bool]:
-    """Return a short assessment of one cluster, and whether it is a warning."""
-    warnings = {
-        f"Fewer than {MIN_CLUSTER_SIZE} samples.": facts.tiny_clusters,
-        "Low confidence.": facts.low_confidence_clusters,
-        "Unstable in refits.": facts.unstable_clusters,
-    }
-    found = [text for text, clusters in warnings.items() if cluster in clusters]
-    if found:
-        return " ".join(found), True
-    stable = "stability was not measured" if facts.stability is None else "stable in refits"
-    return f"No warnings; {stable}.", False
+        samples = format_percent(float(np.mean(missing.any(axis=1))))
+        text += f"; {samples} of the samples lack at least one"
+    yield Finding("Data", f"{text}.")
 
 
 def format_percent(fraction: float) -> str:
@@ -254,21 +290,31 @@ def join_items(items: Iterable[object], max_items: int = 5) -> str:
 
 
 def cluster_title(facts: Facts, cluster: int) -> str:
-    """Return the number of a cluster, and its name if it has one."""
-    name = facts.names[cluster] if facts.names else str(cluster)
-    return str(cluster) if name == str(cluster) else f"{cluster} {shorten(name, 40)}"
+    """Return the name of a cluster, which is its number unless another was given."""
+    return shorten(facts.names[cluster], 40) if facts.names else str(cluster)
 
 
-def list_clusters(clusters: Sequence[int], notes: Sequence[str] = ()) -> str:
-    """Return "cluster 3" or "clusters 3 (note) and 4 (note)"."""
-    named = [f"{c} ({note})" for c, note in zip(clusters, notes, strict=True)] if notes else clusters
-    return f"cluster{'' if len(clusters) == 1 else 's'} {join_items(named)}"
+def list_clusters(
+    facts: Facts, clusters: Sequence[int], notes: Sequence[str] = (), max_items: int = 5
+) -> str:
+    """Return "cluster 3" or "clusters 3 (note) and 4 (note)", with names where they were given."""
+    titles = [cluster_title(facts, c) for c in clusters]
+    items = [f"{title} ({note})" for title, note in zip(titles, notes, strict=True)] if notes else titles
+    return f"cluster{'' if len(clusters) == 1 else 's'} {join_items(items, max_items)}"
 
 
 def shorten(text: object, max_length: int = 100) -> str:
     """Return a text without its middle if it is too long; long names often differ at the end."""
     whole, head = str(text), max_length // 2
     return whole if len(whole) <= max_length else f"{whole[:head]}…{whole[head + 1 - max_length :]}"
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+def _and_more(items: Sequence[str], n_shown: int) -> str:
+    return f"; {len(items) - n_shown} more" if len(items) > n_shown else ""
 
 
 def _are(clusters: Sequence[int]) -> str:

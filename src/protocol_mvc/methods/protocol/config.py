@@ -169,13 +169,12 @@ class ProtocolConfig(Config):
 
 
 DEFAULT = ProtocolConfig()
-#: one round of the alignment, and the starting partition from fewer candidates
+#: fewer rounds of the alignment, and the starting partition from fewer candidates
 QUICK = update_config(
     DEFAULT,
     {
-        "structure__n_rounds": 1,
+        "structure__n_rounds": 2,
         "pseudo_labels__partition__over_clustering": (2.0,),
-        "pseudo_labels__partition__groups_per_cluster_learned": (4.0,),
         "pseudo_labels__partition__groups_per_cluster_data": (),
     },
 )

@@ -1,31 +1,10 @@
-// The interactive part of the report: a map on a canvas, and the histogram of one cluster.
+// The interactive part of the report: the map on a canvas.
 "use strict";
 (() => {
-  const { points, classNames, viewSets, colors, histogram, nColors, nShapes } = JSON.parse(document.getElementById("data").textContent);
+  const { points, viewSets, colors, titles, nColors, nShapes } = JSON.parse(document.getElementById("data").textContent);
   const find = (selector) => document.querySelector(selector);
   const all = (selector) => [...document.querySelectorAll(selector)];
-  const n = points.x.length, clusters = histogram.length - 1;
-
-  // --- the histogram ------------------------------------------------------------------------------------
-  function percent(share) {
-    if (share === 0 || share === 1) return `${100 * share}%`;
-    if (share < 0.0005) return "<0.1%";
-    return share >= 0.9995 ? ">99.9%" : `${(100 * share).toFixed(1)}%`;
-  }
-
-  function showHistogram(which) {
-    const counts = histogram[which], total = counts.reduce((a, b) => a + b), most = Math.max(...counts);
-    all("#histogram tbody tr").forEach((row, i) => {
-      row.querySelectorAll("rect")[1].setAttribute("width", `${100 * counts[i] / most}%`);
-      row.cells[2].textContent = counts[i].toLocaleString("en");
-      row.cells[3].textContent = percent(counts[i] / total);
-    });
-    find("#histogram caption").textContent =
-      which ? `Samples of cluster ${which - 1} by confidence` : "Samples by confidence";
-  }
-
-  find("#choose").hidden = false;
-  find("#which").addEventListener("change", (event) => showHistogram(Number(event.target.value)));
+  const n = points.x.length, clusters = titles.length;
 
   // --- the map ------------------------------------------------------------------------------------------
   const plane = find("#plane"), canvas = find("#plane canvas"), tip = find("#tip"), context = canvas.getContext("2d");
@@ -34,9 +13,10 @@
   const outlines = Array.from({ length: nShapes }, (_, i) => find(`#shape${i} path`).getAttribute("d"));
   const shapes = outlines.map((outline) => new Path2D(outline));
   const OUTLINE = 0.22, FONT = "system-ui, sans-serif";  // width of the line around a point of radius 1
+  const labels = titles.map((title) => (title.length > 20 ? `${title.slice(0, 19)}…` : title));
   const visible = new Array(clusters).fill(true);
   const view = { zoom: 1, x: width / 2, y: height / 2 };
-  let colorBy = "cluster", marked = null, pending = false, theme;
+  let colorBy = "cluster", marked = null, focused = null, pending = false, theme;  // focused: a cluster
 
   // Drawn last is drawn on top: small clusters, low confidence, rare sets of views and categories, high numbers.
   const byKey = (key) => Array.from({ length: n }, (_, i) => i).sort((a, b) => key(a) - key(b));
@@ -50,7 +30,7 @@
     order[key] = byKey((i) => categories ? -categories[points[key][i]][1] : points[key][i]);
   }
 
-  // The number of a cluster is drawn at the point nearest to the median of its points.
+  // The name of a cluster is drawn at the point nearest to the median of its points.
   const anchors = (() => {
     const members = Array.from({ length: clusters }, () => []);
     points.cluster.forEach((c, i) => members[c].push(i));
@@ -94,21 +74,22 @@
     return [(points.x[i] - view.x) * s + canvas.clientWidth / 2, (points.y[i] - view.y) * s + canvas.clientHeight / 2];
   }
 
-  // What is in sight: the points, in the order they are drawn, and the numbers of the clusters.
+  // What is in sight: the points, in the order they are drawn, and the names of the clusters.
   function pointsInSight() {
     const w = canvas.clientWidth, h = canvas.clientHeight;
     return order[colorBy].filter((i) => visible[points.cluster[i]]).map((i) => [i, ...toScreen(i)])
       .filter(([, x, y]) => x >= -9 && y >= -9 && x <= w + 9 && y <= h + 9);
   }
 
-  function numbersInSight() {
+  function namesInSight() {
     const taken = [];
+    context.font = `bold 14px ${FONT}`;
     anchors.forEach((i, c) => {
       if (i === null || !visible[c]) return;
-      const [x, y] = toScreen(i);
-      const above = y - 14;  // the number must not cover a tiny cluster
-      if (taken.some(([, a, b]) => Math.abs(a - x) < 28 && Math.abs(b - above) < 16)) return;  // overlaps; zooming in separates them
-      taken.push([c, x, above]);
+      const [x, y] = toScreen(i), half = context.measureText(labels[c]).width / 2 + 3;
+      const above = y - 14;  // the name must not cover a tiny cluster
+      if (taken.some(([, a, b, other]) => Math.abs(a - x) < half + other && Math.abs(b - above) < 16)) return;  // overlaps; zooming in separates them
+      taken.push([c, x, above, half]);
     });
     return taken;
   }
@@ -127,16 +108,18 @@
     for (const [i, x, y] of pointsInSight()) {
       context.setTransform(size, 0, 0, size, x * dense, y * dense);
       context.fillStyle = color(i);
+      context.globalAlpha = focused === null || points.cluster[i] === focused ? 1 : 0.12;
       context.fill(shapes[shape(i)]);
       context.stroke(shapes[shape(i)]);
     }
+    context.globalAlpha = 1;
     context.setTransform(dense, 0, 0, dense, 0, 0);
-    drawNumbers();
+    drawNames();
     if (hasRing()) drawRing();
     plane.classList.toggle("near", view.zoom > 1);
   }
 
-  function drawNumbers() {
+  function drawNames() {
     context.font = `bold 14px ${FONT}`;
     context.textAlign = "center";
     context.textBaseline = "middle";
@@ -144,9 +127,9 @@
     context.lineWidth = 4;
     context.strokeStyle = theme.page;
     context.fillStyle = theme.ink;
-    for (const [c, x, y] of numbersInSight()) {
-      context.strokeText(String(c), x, y);
-      context.fillText(String(c), x, y);
+    for (const [c, x, y] of namesInSight()) {
+      context.strokeText(labels[c], x, y);
+      context.fillText(labels[c], x, y);
     }
   }
 
@@ -184,12 +167,12 @@
       const transform = `translate(${x.toFixed(1)} ${y.toFixed(1)}) scale(${size})`;
       add(marks, "path", { d: outlines[shape(i)], transform, fill: color(i) });
     }
-    const texts = { "font-family": FONT, "font-size": 14, "font-weight": "bold", "text-anchor": "middle", fill: theme.ink };
-    const numbers = add(svg, "g", texts);
-    for (const [c, x, y] of numbersInSight()) {
+    const style = { "font-family": FONT, "font-size": 14, "font-weight": "bold", "text-anchor": "middle", fill: theme.ink };
+    const texts = add(svg, "g", style);
+    for (const [c, x, y] of namesInSight()) {
       const place = { x: x.toFixed(1), y: (y + 5).toFixed(1) };  // of the base line
-      add(numbers, "text", { ...place, stroke: theme.page, "stroke-width": 4, "stroke-linejoin": "round" }, String(c));
-      add(numbers, "text", place, String(c));
+      add(texts, "text", { ...place, stroke: theme.page, "stroke-width": 4, "stroke-linejoin": "round" }, labels[c]);
+      add(texts, "text", place, labels[c]);
     }
     if (hasRing()) {
       const [cx, cy] = toScreen(marked);
@@ -215,9 +198,8 @@
 
   // --- the tooltip of a sample -----------------------------------------------------------------------------
   function lines(i) {
-    const found = [`Cluster ${points.cluster[i]}`, `Confidence ${(points.confidence[i] / 1000).toFixed(2)}`];
+    const found = [`Cluster ${titles[points.cluster[i]]}`, `Confidence ${(points.confidence[i] / 1000).toFixed(2)}`];
     if (viewSets.length > 1) found.push(`Views: ${viewSets[points.viewSet[i]][0]}`);
-    if (classNames) found.push(`True class: ${classNames[points.class[i]]}`);
     for (const key in colors) found.push(`${colors[key].name}: ${valueOf(colors[key], points[key][i])}`);
     return found;
   }
@@ -350,8 +332,13 @@
     redraw();
   }
 
-  all("[data-cluster]").forEach((button) => button.addEventListener("click", () =>
-    show(Number(button.dataset.cluster), !visible[button.dataset.cluster])));
+  const focus = (cluster) => { focused = cluster; redraw(); };
+  all("[data-cluster]").forEach((button) => {
+    const cluster = Number(button.dataset.cluster);
+    button.addEventListener("click", () => show(cluster, !visible[cluster]));
+    for (const event of ["mouseenter", "focus"]) button.addEventListener(event, () => visible[cluster] && focus(cluster));
+    for (const event of ["mouseleave", "blur"]) button.addEventListener(event, () => focus(null));
+  });
   all("[data-show]").forEach((button) => button.addEventListener("click", () =>
     all("[data-cluster]").forEach((entry) => show(Number(entry.dataset.cluster), button.dataset.show === "all"))));
   all("[data-color]").forEach((button) => button.addEventListener("click", () => {
@@ -379,7 +366,7 @@
   });
 
   // --- start --------------------------------------------------------------------------------------------------
-  find("#atlas").hidden = false;
+  for (const part of [find(".controls"), plane]) part.hidden = false;
   const dark = window.matchMedia("(prefers-color-scheme: dark)");
   dark.addEventListener("change", () => { readTheme(); redraw(); });
   new ResizeObserver(redraw).observe(canvas);
