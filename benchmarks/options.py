@@ -14,7 +14,7 @@ from benchmarks.datasets import OWN, list_datasets
 from benchmarks.methods import COMPARED, METHODS, NETWORKS, Changes, config_of, is_imported
 from benchmarks.records import Record, read_all
 from benchmarks.runs import Unit, units
-from protocol_mvc.cli.inputs import parse_change
+from protocol_mvc.cli.settings import parse_change
 from protocol_mvc.report import charts
 
 RESULTS, FIGURES = Path("benchmarks/results"), Path("benchmarks/figures")

@@ -6,8 +6,8 @@ import typer
 from benchmarks.datasets import load_dataset
 from tests.cli.running import IDS, LABELS_TRUE, VIEWS, save
 
-from protocol_mvc.cli.inputs import Source, read_data
 from protocol_mvc.cli.runs import check_output
+from protocol_mvc.cli.sources import Source, read_data
 
 
 def test_paths_become_absolute(tmp_path, monkeypatch):

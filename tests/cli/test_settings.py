@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from protocol_mvc.cli.inputs import PARAMETERS, Settings, check_choice, make_model, read_settings
 from protocol_mvc.cli.output import as_json
+from protocol_mvc.cli.settings import PARAMETERS, Settings, check_choice, make_model, read_settings
 from protocol_mvc.estimators.clusterers import ESTIMATORS
 from protocol_mvc.methods.protocol.config import PRESETS, BatchTransport
 from protocol_mvc.utils.config import flatten_config, update_config

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from tests.cli.running import IDS, LABELS_TRUE, QUICK, VIEWS, document, error_line, run
 
-from protocol_mvc.cli.inputs import Source, parse_id_columns
+from protocol_mvc.cli.sources import Source, parse_id_columns
 
 RNG = np.random.default_rng(0)
 REGIONS = np.array(["Köln", "München", "Düsseldorf"])

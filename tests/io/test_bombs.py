@@ -13,7 +13,7 @@ import pytest
 import typer
 from tests.cli.running import error_line, run
 
-from protocol_mvc.cli.inputs import load_yaml, read_settings
+from protocol_mvc.cli.settings import load_yaml, read_settings
 from protocol_mvc.exceptions import DataFileError
 from protocol_mvc.io import limits, read_views
 from protocol_mvc.io.labels import read_labels

@@ -7,9 +7,9 @@ import typer
 from numpy.typing import NDArray
 
 from protocol_mvc import io
-from protocol_mvc.cli.inputs import Source
 from protocol_mvc.cli.output import JsonDict
 from protocol_mvc.cli.runs import check_output
+from protocol_mvc.cli.sources import Source
 from protocol_mvc.data import Views
 from protocol_mvc.estimators.base import MultiViewClusterer
 from protocol_mvc.io.write import ANNOTATED

@@ -8,7 +8,6 @@ from pathlib import Path
 import typer
 
 from protocol_mvc.cli.anndata_copy import check_anndata_copy, write_anndata_copy
-from protocol_mvc.cli.inputs import Source
 from protocol_mvc.cli.output import Console, JsonDict, table
 from protocol_mvc.cli.predict import load_for
 from protocol_mvc.cli.runs import (
@@ -21,6 +20,7 @@ from protocol_mvc.cli.runs import (
     record_file,
     write_run,
 )
+from protocol_mvc.cli.sources import Source
 from protocol_mvc.data import Views
 from protocol_mvc.estimators.base import MultiViewClusterer
 from protocol_mvc.estimators.clusterers import load_model

@@ -14,9 +14,10 @@ import numpy as np
 import typer
 
 from protocol_mvc.cli.anndata_copy import check_anndata_copy, write_anndata_copy
-from protocol_mvc.cli.inputs import Settings, Source, make_model, read_data
 from protocol_mvc.cli.output import Console, JsonDict, table
 from protocol_mvc.cli.runs import CHECKPOINT, check_folder, lock_run, open_run, write_run
+from protocol_mvc.cli.settings import Settings, make_model
+from protocol_mvc.cli.sources import Source, read_data
 from protocol_mvc.data import Views
 from protocol_mvc.data.digits import load_digits_views
 from protocol_mvc.data.scaling import describe_scaling

@@ -10,8 +10,9 @@ import numpy as np
 import numpy.typing as npt
 from rich.filesize import decimal
 
-from protocol_mvc.cli.inputs import Settings, Source, make_model, read_data
 from protocol_mvc.cli.output import Console, JsonDict, table
+from protocol_mvc.cli.settings import Settings, make_model
+from protocol_mvc.cli.sources import Source, read_data
 from protocol_mvc.data.checks import is_mapped, is_sparse, row_slices
 from protocol_mvc.data.scaling import Scaler, describe_scaling, fit_scalers
 from protocol_mvc.data.statistics import column_statistics

@@ -148,7 +148,7 @@ def suggest_k(
       $ protocol-mvc suggest-k views.npz
       $ protocol-mvc suggest-k cells.h5mu -k auto:5-30 --json
     """
-    from protocol_mvc.cli.inputs import parse_bounds
+    from protocol_mvc.cli.settings import parse_bounds
     from protocol_mvc.cli.suggest import suggest_k
 
     return suggest_k(printing.console(), data.source(), parse_bounds(bounds), seed or 0)
@@ -490,7 +490,7 @@ def convert(
       $ protocol-mvc convert cells.h5mu views --view rna:X_pca --view prot
     """
     from protocol_mvc import io
-    from protocol_mvc.cli.inputs import read_data
+    from protocol_mvc.cli.sources import read_data
 
     if output.exists() and not force:
         raise typer.BadParameter(f"{output} already exists: choose another name or add --force")

@@ -15,7 +15,8 @@ from typer import Argument, Option
 from protocol_mvc.cli.output import Console, JsonDict
 
 if TYPE_CHECKING:  # these import torch, which `--help` must not wait for
-    from protocol_mvc.cli.inputs import Settings, Source
+    from protocol_mvc.cli.settings import Settings
+    from protocol_mvc.cli.sources import Source
 
 Verb = Callable[..., JsonDict]
 
@@ -181,7 +182,7 @@ class DataOptions:
 
     def source(self) -> "Source":
         """Return where the data come from and how to read them."""
-        from protocol_mvc.cli.inputs import (
+        from protocol_mvc.cli.sources import (
             Source,
             parse_id_columns,
             parse_table_options,
@@ -229,7 +230,7 @@ class ModelOptions:
 
     def settings(self) -> "Settings":
         """Return the validated settings."""
-        from protocol_mvc.cli.inputs import read_settings
+        from protocol_mvc.cli.settings import read_settings
 
         return read_settings(
             self.config,

@@ -6,9 +6,10 @@ from typing import Any
 from protocol_mvc.cli.anndata_copy import check_anndata_copy, write_anndata_copy
 from protocol_mvc.cli.fit import copy_note, fit_and_write, results_table
 from protocol_mvc.cli.info import data_notes, describe_samples, describe_view, view_table
-from protocol_mvc.cli.inputs import Settings, Source, read_colors
 from protocol_mvc.cli.output import Console, JsonDict
 from protocol_mvc.cli.runs import MARKERS, REPORT, lock_run, measure_stability, write_record
+from protocol_mvc.cli.settings import Settings
+from protocol_mvc.cli.sources import Source, read_colors
 from protocol_mvc.data import Views
 from protocol_mvc.evaluation.explanation import Explanation, explain
 from protocol_mvc.evaluation.stability import Stability

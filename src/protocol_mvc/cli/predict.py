@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 
 from protocol_mvc.cli.anndata_copy import check_anndata_copy, write_anndata_copy
-from protocol_mvc.cli.inputs import Source, read_data
 from protocol_mvc.cli.output import Console, JsonDict
 from protocol_mvc.cli.runs import STDOUT, check_output, given_names, open_run
+from protocol_mvc.cli.sources import Source, read_data
 from protocol_mvc.data import Views
 from protocol_mvc.estimators.base import MultiViewClusterer
 from protocol_mvc.estimators.clusterers import load_model

@@ -14,8 +14,8 @@ import typer
 from pydantic import ValidationError
 
 from protocol_mvc import io
-from protocol_mvc.cli.inputs import Source, read_colors, read_data
 from protocol_mvc.cli.output import Console, JsonDict, as_json, table
+from protocol_mvc.cli.sources import Source, read_colors, read_data
 from protocol_mvc.data import Views, data_hash
 from protocol_mvc.estimators.base import MultiViewClusterer
 from protocol_mvc.estimators.clusterers import load_model

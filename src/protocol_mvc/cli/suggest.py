@@ -1,7 +1,7 @@
 """The command `suggest-k`: how many clusters the data show, and why."""
 
-from protocol_mvc.cli.inputs import Source, read_data
 from protocol_mvc.cli.output import Console, JsonDict, table
+from protocol_mvc.cli.sources import Source, read_data
 from protocol_mvc.estimators.cluster_count import Bounds, count_in_views
 from protocol_mvc.partition.n_clusters import Level
 from protocol_mvc.report.text import N_FURTHER_LEVELS

@@ -20,6 +20,7 @@ MAX_RATIO = 1000  # largest size of contents over their size in the file, unless
 SMALL = 2**26  # bytes; smaller arrays may have any ratio
 SMALL_FILE = 2**30  # bytes that the contents of any file may take
 SIZE = re.compile(r"(\d+(?:\.\d+)?) ?([KMGT]?)(?:i?B)?", re.IGNORECASE)
+NO_MEMORY = re.compile(r"out of memory|memory allocation|allocate memory", re.IGNORECASE)  # in other errors
 
 _memory_lock = threading.Lock()  # held while the limit of this process is lowered
 
@@ -46,7 +47,7 @@ def reading(path: Path, kind: str) -> Iterator[None]:
         raise DataFileError(f"{where}: {error}") from None
     except Exception as error:  # numpy, scipy, h5py, pandas, pyarrow and anndata raise anything
         reason = str(error).partition("\n")[0].rstrip(".:") or type(error).__name__
-        if isinstance(error, MemoryError) or "out of memory" in reason:
+        if isinstance(error, MemoryError) or NO_MEMORY.search(reason):
             raise DataFileError(f"{where} takes more than {_as_text(limit)} of memory: {REMEDY}.") from error
         raise DataFileError(
             f"{where} cannot be read as {kind} ({reason}): it is damaged or has another format."
