@@ -10,10 +10,11 @@ import torch
 from torch import Tensor
 
 from protocol_mvc.data.checks import is_mapped, is_sparse, row_slices
-from protocol_mvc.data.scaling import Scaler, scaled_rows
+from protocol_mvc.data.scaling import Scaler, scaled_rows, with_components
 from protocol_mvc.data.views import Rows, Views
 from protocol_mvc.utils import distributed
 
+N_COMPONENTS = 50  # of sparse features that are needed for all samples at once
 BLOCK = 1024  # rows of every inference batch; see `Source.blocks`
 
 
@@ -106,6 +107,22 @@ class Source:
     def take(self, rows: Tensor) -> Batch:
         """Return the given rows as one batch."""
         return self._batch(rows, self._cached)
+
+    def compact_views(self) -> list[npt.NDArray[np.float32]]:
+        """Return all samples of each view (n, d_v), with zeros where missing.
+
+        Sparse features that are wider than `N_COMPONENTS` do not fit into memory, so they are reduced to
+        components.
+        """
+        views = []
+        for v, (array, scaler) in enumerate(zip(self.views.arrays, self.scalers, strict=True)):
+            if is_sparse(array) and scaler.axes is None and scaler.n_outputs > N_COMPONENTS:
+                scaler = with_components(scaler, self.views, v, N_COMPONENTS)
+                views.append(scaled_rows(self.views, v, slice(None), scaler))
+            else:
+                whole = self._cached[v] if v in self._cached else self._scale(v, slice(None))
+                views.append(whole.numpy())
+        return views
 
     def _local(self, rows: Tensor) -> Tensor:
         """Return the rows that this process works on."""

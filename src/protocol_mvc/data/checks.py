@@ -94,15 +94,16 @@ def _refuse_other_kinds(view: Any, name: str) -> None:
         raise ValueError(f"View {name!r} is a masked array: fill its missing rows with NaN.")
 
 
-def row_slices(matrix: Matrix, n_rows: int | None = None) -> Iterator[slice]:
+def row_slices(matrix: Matrix, n_rows: int | None = None, *, dense: bool = False) -> Iterator[slice]:
     """Yield consecutive slices of rows that fit into `CHUNK_BYTES` as float64.
 
     Args:
         matrix: the matrix to read; if it is memory-mapped, pages are freed after every slice.
         n_rows: number of rows to cover; all rows of `matrix` by default.
+        dense: whether slices of a sparse matrix must fit as dense arrays too.
     """
     n, width = matrix.shape
-    cells = matrix.nnz / max(n, 1) if issparse(matrix) else width
+    cells = matrix.nnz / max(n, 1) if issparse(matrix) and not dense else width
     for rows in gen_batches(n if n_rows is None else n_rows, max(1, int(CHUNK_BYTES / (8 * max(cells, 1))))):
         yield rows
         drop_cached_pages(matrix)

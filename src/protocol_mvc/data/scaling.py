@@ -172,7 +172,7 @@ def fit_scaler(views: Views, v: int, kind: str = "auto", n_components: int | Non
     if kind == "auto":
         kind = choose_scaling(stats) if n_components is None else _choose_preparation(views, v, stats)
     scaler = Scaler(kind, *_shift_and_factor(kind, views, v, stats))
-    return scaler if n_components is None else _with_components(scaler, views, v, n_components)
+    return scaler if n_components is None else with_components(scaler, views, v, n_components)
 
 
 def _choose_preparation(views: Views, v: int, stats: ColumnStatistics) -> str:
@@ -218,7 +218,7 @@ def _mean_and_inverse_std(views: Views, v: int, stats: ColumnStatistics) -> tupl
     return mean, 1.0 / np.where(stats.constant, 1.0, std)
 
 
-def _with_components(scaler: Scaler, views: Views, v: int, n_components: int) -> Scaler:
+def with_components(scaler: Scaler, views: Views, v: int, n_components: int) -> Scaler:
     """Return the scaler with the axes of the leading principal components of the scaled view."""
     found = fit_components(_scaled_sample(scaler, views, v), n_components)
     share = torch.tensor([found.explained_variance], dtype=torch.float64)
@@ -318,14 +318,12 @@ def scaled_rows(views: Views, v: int, rows: Rows, scaler: Scaler) -> NDArray[np.
     """Return some rows of view `v`, dense and prepared (n, n_outputs), with zeros in missing rows."""
     array: Any = views.arrays[v]
     index = checks.row_index(rows, len(views))
-    if scaler.axes is None:
-        out = apply_scaler(scaler, views.to_dense(v, index, np.float64))
-    elif is_sparse(array) and scaler.keeps_zeros:
+    if is_sparse(array) and scaler.keeps_zeros and scaler.axes is not None:
         out = _rotate(scaler, scale_sparse(scaler, array[index])).astype(np.float32)
     else:
         index = np.arange(len(views))[index]
         out = np.empty((len(index), scaler.n_outputs), dtype=np.float32)
-        for batch in _batches(len(index), views.n_features[v]):  # a few rows are wide, their components not
+        for batch in _batches(len(index), views.n_features[v]):  # in float64, so few at a time
             out[batch] = apply_scaler(scaler, views.to_dense(v, index[batch], np.float64))
             drop_cached_pages(array)
     out[~views.mask[index, v]] = 0

@@ -24,7 +24,7 @@ Cluster = int | str  # a number, or the name of a cluster
 LabelsBefore = tuple[Any, Labels]  # rows of the data, and their clusters in an older model
 
 DECIDED = 0.51  # no sum of other probabilities exceeds a larger one
-MAX_SPLIT_SAMPLES = 10_000  # members whose parts are searched for
+MAX_SPLIT_SAMPLES, MAX_SPLIT_VALUES = 10_000, 20_000_000  # of the members whose parts are searched for
 
 
 def hard_labels(proba: Floats) -> Labels:
@@ -136,7 +136,9 @@ class SteeringMixin:
                 f"cluster {cluster} has {len(rows)} members, so n_parts must be from 2 to {len(rows) // 2}, "
                 f"got {n_parts}"
             )
-        rows = np.sort(np.random.default_rng(0).permutation(rows)[:MAX_SPLIT_SAMPLES])
+        n_values = sum(scaler.n_outputs for scaler in source.scalers)
+        n_samples = min(MAX_SPLIT_SAMPLES, max(MAX_SPLIT_VALUES // n_values, 100))
+        rows = np.sort(np.random.default_rng(0).permutation(rows)[:n_samples])
         views: list[Any] = [view.cpu().numpy() for view in source.take(torch.from_numpy(rows)).views]
         mask = source.views.mask[rows]
         complete = views if mask.all() else impute(views, mask)

@@ -339,6 +339,6 @@ def _write_hdf5(path: Path, contents: Mapping[str, Matrix], h5py: Any) -> None:
 
 def _blocks(array: Matrix) -> Iterator[tuple[slice, NDArray[Any]]]:
     """Yield dense blocks of rows that take little memory."""
-    for rows in row_slices(array) if array.ndim == 2 else [slice(None)]:
+    for rows in row_slices(array, dense=True) if array.ndim == 2 else [slice(None)]:
         block: Any = array[rows]
         yield rows, block.toarray() if is_sparse(block) else block

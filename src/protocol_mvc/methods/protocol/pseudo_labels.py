@@ -199,8 +199,8 @@ PSEUDO_LABELS: dict[str, type[PseudoLabels]] = {
 
 
 def complete_views(source: Source) -> list[Features]:
-    """Return the prepared views (n, d_v) of all samples; absent rows are imputed."""
-    views: list[Features] = [view.cpu().numpy() for view in source.take(torch.arange(len(source))).views]
+    """Return the prepared views (n, d_v) of all samples, see `compact_views`; absent rows are imputed."""
+    views: list[Features] = [*source.compact_views()]
     return views if source.views.is_complete else [*impute(views, source.views.mask)]
 
 
