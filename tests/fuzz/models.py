@@ -1,26 +1,31 @@
 """Saved models, damaged or forged."""
 
 import json
+import resource
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
+import safetensors.numpy
 from hypothesis import strategies as st
 from tests.examples import blobs, tiny, with_gaps
 from tests.fuzz.files import Damage, damages
 from tests.fuzz.law import harmless, outcome
 from tests.fuzz.rubbish import NUMBERS, TEXTS
-from tests.io.model_folders import forge
+from tests.io.model_folders import forge, forge_arrays, forge_record
 from tests.io.temporary import folder
 
 from protocol_mvc import PROTOCOL
 from protocol_mvc.exceptions import ModelFileError
-from protocol_mvc.io.model import CONFIG, FILES, HISTORY
+from protocol_mvc.io.model import ARRAYS, CONFIG, FILES, HISTORY
 
 VIEWS = with_gaps(blobs((12, 6, 4))[0])
+ROOM = 2**29  # bytes that a refused model may take
 _store = TemporaryDirectory()
 
 damage_cases = st.tuples(st.sampled_from(FILES), damages)
@@ -84,6 +89,72 @@ def _changed(document: Any, path: list[int], value: Any) -> Any:
     key = list(document)[path[0] % len(document)] if isinstance(document, dict) else path[0] % len(document)
     document[key] = _changed(document[key], path[1:], value)
     return document
+
+
+# Name of an array, the place of a number in it as a share of its length, and the number.
+number_cases = st.tuples(
+    st.integers(0, 100),
+    st.floats(0, 1, exclude_max=True),
+    st.sampled_from([float("nan"), float("inf"), float("-inf"), 1e30, -1e30]),
+)
+
+
+def check_number(case: tuple[int, float, float]) -> None:
+    """A model with a number that no fit produces is refused, or it predicts finite numbers."""
+    which, where, value = case
+    with folder() as place:
+        shutil.copytree(saved()[0], place / "model")
+        arrays = safetensors.numpy.load((place / "model" / ARRAYS).read_bytes())
+        names = sorted(name for name, x in arrays.items() if x.dtype.kind == "f" and x.size)
+        array = arrays[names[which % len(names)]] = arrays[names[which % len(names)]].copy()
+        array.reshape(-1)[int(where * array.size)] = value
+        forge_arrays(place / "model", arrays)
+        loaded, refused = load(place / "model")
+        if refused is not None:
+            assert isinstance(refused, ModelFileError)
+            return
+        proba, refused = outcome(lambda: loaded.predict_proba(VIEWS))
+        assert refused is not None or np.isfinite(proba).all()
+
+
+# Fields of a record that decide about the size of a network or of labels, and a number for them.
+size_cases = st.tuples(
+    st.sampled_from(["hidden_dims", "projection_dim", "label_order", "n_features"]),
+    st.sampled_from([0, 10**5, 10**7, 10**9, 10**18]),
+)
+
+
+def check_size(case: tuple[str, int]) -> None:
+    """A model that claims to be huge is refused before it takes memory or time."""
+    name, size = case
+
+    def change(fields: dict[str, Any]) -> None:
+        if name == "label_order":
+            fields[name] = list(range(min(size, 10**6)))
+        elif name == "n_features":
+            fields["views"][0][name] = size
+        else:
+            network = fields["fitted_config"]["network"]
+            network[name] = {"$tuple": [size] * 3} if name == "hidden_dims" else size
+
+    with folder() as place:
+        shutil.copytree(saved()[0], place / "model")
+        forge_record(place / "model", change)
+        with limited(ROOM):
+            _, refused = load(place / "model")
+        assert isinstance(refused, ModelFileError)
+
+
+@contextmanager
+def limited(n_bytes: int) -> Iterator[None]:
+    """Refuse more memory to this process than it has, and these bytes."""
+    pages = int(Path("/proc/self/statm").read_text().split()[5])
+    before = resource.getrlimit(resource.RLIMIT_DATA)
+    resource.setrlimit(resource.RLIMIT_DATA, (pages * resource.getpagesize() + n_bytes, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_DATA, before)
 
 
 def check_forgery(case: tuple[str, list[int], Any]) -> None:
