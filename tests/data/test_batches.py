@@ -1,5 +1,6 @@
 """Batches: every row once, of nearly equal size, scaled, and without labels."""
 
+import tracemalloc
 from itertools import islice
 from pathlib import Path
 
@@ -8,7 +9,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.sparse import csr_array
+from scipy.sparse import csr_array, random_array
 from tests.examples import blobs, seeded, source, with_gaps
 
 from protocol_mvc import as_views
@@ -144,3 +145,15 @@ def test_a_sample_is_random_rows_with_their_data(most: int):
         np.testing.assert_array_equal(x, y.numpy())
     np.testing.assert_array_equal(rows, data.sample(most, seed=3)[0])
     assert (data.sample(100, seed=4)[0] != data.sample(100, seed=3)[0]).any()
+
+
+def test_wide_sparse_features_are_never_dense_for_all_samples_at_once():
+    x = random_array((3000, 4000), density=1e-3, rng=np.random.default_rng(0), format="csr")
+    batches = source([x, np.ones((3000, 2)) * np.arange(3000)[:, None]])
+    tracemalloc.start()
+    wide, narrow = batches.compact_views()
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert (wide.shape, narrow.shape) == ((3000, 50), (3000, 2))
+    assert peak < 3000 * 4000 * 4 / 2
+    np.testing.assert_array_equal(narrow, batches.take(torch.arange(3000)).views[1].numpy())

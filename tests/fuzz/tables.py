@@ -29,9 +29,8 @@ TRUTHS = [
 ]
 TRUTHS += ["ground_truth", "leiden", "labels", "y_true", "celltype", "gt"]
 FORMULAS = ["=1+1", "+1", "-1", "@x", "=HYPERLINK(1)", "'=1", "''", "'", "\t=1", "-", "="]
-HARD = ["a\rb", "a\nb", 'a"b', "a,b", "a;b", "a\tb", " a", "a ", "é", "日本", "😀", "#x", "N/A", "nan", "NULL"]
-HARD += ["1e5", "007"]
-]
+HARD = ["a\rb", "a\nb", 'a"b', "a,b", "a;b", "a\tb", " a", "a ", "é", "日本", "😀", "#x", "N/A", "nan"]
+HARD += ["NULL", "1e5", "007"]
 
 # Names of the truths of every file, and whether the index, row numbers and a constant are stored as well.
 truth_cases = st.tuples(
