@@ -4,7 +4,7 @@ VENV   ?= .venv
 JOBS   ?= 2
 BIN    := $(VENV)/bin
 
-.PHONY: help demo test test-all package test-browser lint type format docs fuzz mutation coverage bench bench-studies bench-report bench-transport check clean
+.PHONY: help demo test test-all package test-browser lint type format docs fuzz adversary audit mutation coverage bench bench-studies bench-report bench-transport check clean
 .NOTPARALLEL: # two pips must not write one environment
 
 help: ## list the verbs
@@ -60,6 +60,13 @@ docs: $(VENV)/docs.stamp ## the site, build/docs/index.html, from the pages of d
 
 fuzz: $(VENV)/test.stamp ## 20,000 cases of rubbish for all that takes input, recorded; see docs/reliability.md
 	OMP_NUM_THREADS=1 $(BIN)/python -W ignore -m tests.fuzz.campaign $(ARGS)
+
+adversary: $(VENV)/test.stamp ## 1,000 cases of a hostile tester, recorded, and their table in docs/reliability.md
+	OMP_NUM_THREADS=1 $(BIN)/python -W ignore -m tests.fuzz.campaign --adversary $(ARGS)
+	$(BIN)/python -m benchmarks report --update docs/reliability.md
+
+audit: $(VENV)/audit.stamp ## known vulnerabilities of the pinned versions; asks a service on the internet
+	$(BIN)/pip-audit --strict --requirement constraints.txt --disable-pip --no-deps $(ARGS)
 
 mutation: $(VENV)/mutation.stamp ## small mistakes in transport and losses: which do the tests not notice?
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.mutation.campaign $(ARGS)

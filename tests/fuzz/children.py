@@ -45,9 +45,11 @@ def run_command(
         interrupts: seconds before each SIGINT.
     """
     source, sink = os.pipe()
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])  # until the child handles it
     child = os.fork()
     if child == 0:
         _child(words, sink, kill_at, room)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
     os.close(sink)
     reader = threading.Thread(target=lambda: parts.extend(iter(lambda: os.read(source, 2**16), b"")))
     parts: list[bytes] = []
@@ -83,6 +85,7 @@ def _child(words: list[str], output: int, kill_at: int | None, room: int | None)
         sys.argv = ["protocol-mvc", *words]
         signal.setitimer(signal.ITIMER_REAL, 0)
         handle_signals()
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
         if kill_at is not None:
             sys.addaudithook(_killer(kill_at))
         if room is not None:
@@ -105,7 +108,7 @@ def _exit_code(call: Callable[[], Any]) -> int:
             stream.flush()
         return int(end.code or 0)
     except BaseException:  # noqa: BLE001 - what Python itself would print
-        sys.excepthook(*sys.exc_info())  # type: ignore[arg-type]
+        sys.excepthook(*sys.exc_info())
         sys.stderr.flush()
         return 1
     return 0

@@ -62,7 +62,7 @@ ADVERSARY = {
     "Ctrl-C, once or often": Target(runs.signal_cases, runs.check_interrupted, 2, 70, False),
     "small files that become large": Target(memory.bomb_cases, memory.check_bomb, 2, 40, False),
     "devices and pipes": Target(memory.endless_cases, memory.check_endless, 3, 30, False),
-    "sparse data": Target(memory.sparse_cases, memory.check_sparse, 1, 18, False),
+    "sparse data": Target(memory.sparse_cases, memory.check_sparse, 1, 14, False),
     "new data that do not match": Target(mismatches.cases, mismatches.check, 6, 140),
     "models with impossible numbers": Target(models.number_cases, models.check_number, 5, 120),
     "models with impossible sizes": Target(models.size_cases, models.check_size, 3, 20),

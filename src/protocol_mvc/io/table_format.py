@@ -27,7 +27,7 @@ WHOLE = re.compile(r"[-+]?\d+")
 NUMBER = re.compile(r"[-+]?(\d+[.,]?\d*|[.,]\d+)([eE][-+]?\d+)?")
 THOUSANDS = {mark: re.compile(rf"[-+]?\d{{1,3}}({re.escape(mark)}\d{{3}})+") for mark in ".,"}
 FORMULA = re.compile(r"'*[=+\-@\t\r]")
-NUL_SYMBOL = "\u2400"
+NUL_SYMBOL, ESCAPE = "\u2400", "\u241b"
 
 
 class TableOptions(BaseModel):
@@ -225,16 +225,18 @@ def _detect_decimal(rows: Sequence[Sequence[str]]) -> str:
 def escape_cell(text: str) -> str:
     """Return a text that spreadsheets do not take for a formula: `=`, `+`, `-`, `@` get an apostrophe before.
 
-    Numbers stay as they are. NUL, at which many readers cut a cell, becomes its visible symbol.
+    Numbers stay as they are. NUL, at which many readers cut a cell, becomes its visible symbol; the symbol
+    itself gets an escape before.
     """
-    text = text.replace("\0", NUL_SYMBOL)
+    text = re.sub(f"[{NUL_SYMBOL}{ESCAPE}]", rf"{ESCAPE}\g<0>", text).replace("\0", NUL_SYMBOL)
     return f"'{text}" if FORMULA.match(text) and parse_number(text) is None else text
 
 
 def unescape_cell(text: str) -> str:
     """Undo `escape_cell`."""
     text = text[1:] if text.startswith("'") and FORMULA.match(text) else text
-    return text.replace(NUL_SYMBOL, "\0")
+    symbols = rf"{ESCAPE}([{NUL_SYMBOL}{ESCAPE}])|{NUL_SYMBOL}"
+    return re.sub(symbols, lambda found: found[1] or "\0", text)
 
 
 def parse_number(text: str, decimal: str = ".") -> float | None:
