@@ -10,6 +10,7 @@ import pytest
 from tests.cli.running import LABELS_TRUE, QUICK, document, error_line, run, save
 
 from protocol_mvc import load_model
+from protocol_mvc.io import read_views
 
 
 @pytest.fixture
@@ -51,8 +52,7 @@ def test_names_are_in_labels_predictions_and_report(old, fitted, tmp_path):
 
 
 def test_merge_and_split(old, fitted, tmp_path):
-    views = dict(np.load(fitted / "views.npz"))
-    X = {name: views[name] for name in ("image", "text")}
+    X = read_views(fitted / "views.npz").views
     assert run("merge", old, 0, 2, "-o", tmp_path / "merged").exit_code == 0
     merged = load_model(old / "model").merge_clusters([0, 2])
     check_run(tmp_path / "merged", merged)

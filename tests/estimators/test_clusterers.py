@@ -3,6 +3,7 @@
 import pickle
 import re
 import warnings
+from time import process_time
 
 import numpy as np
 import pandas as pd
@@ -257,6 +258,13 @@ class TestShapes:
         "change",
         [{"config__network__hidden_dims": (10**6, 10**6)}, {"config__network__projection_dim": 10**12}],
     )
+    @pytest.mark.slow
+    @pytest.mark.parametrize("k", [500, 999, 1000])
+    def test_as_many_clusters_as_samples_end_soon(self, k: int):
+        rng, start = np.random.default_rng(0), process_time()
+        PROTOCOL(k, random_state=0).fit([rng.normal(size=(1000, 5)), rng.normal(size=(1000, 4))])
+        assert process_time() - start < 60
+
     def test_networks_beyond_the_limit_are_refused_before_they_take_memory(self, change):
         with pytest.raises(ValueError, match="network would"):
             tiny().set_params(**change).fit(VIEWS)
