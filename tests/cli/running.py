@@ -46,6 +46,6 @@ def error_line(result: Result, code: int) -> str:
     """Check that a command failed with an exit code and one line on stderr, and return the line."""
     assert result.exit_code == code, result.output
     assert result.stdout == ""
-    (line,) = result.stderr.strip().splitlines()
+    (line,) = (line for line in result.stderr.strip().splitlines() if not line.startswith("Reading "))
     assert line.startswith("error: ")
     return str(line)

@@ -391,7 +391,7 @@ def test_a_signal_ends_a_fit_with_its_exit_code(tmp_path, number: signal.Signals
     command = [sys.executable, "-m", "protocol_mvc", *map(str, words)]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
-        assert process.stderr.readline().startswith("Fitting")
+        assert any(line.startswith("Fitting") for line in process.stderr)
         process.send_signal(number)
         message = process.stderr.read()
     assert process.returncode == code

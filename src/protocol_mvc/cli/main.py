@@ -86,8 +86,7 @@ def run(
       $ protocol-mvc run image.csv text.csv --id-column sample -k 8 -o run --preset quick
       $ protocol-mvc run cells.h5mu -o run --labels cell_type --color donor --write-anndata out.h5mu
     """
-    console = printing.console()
-    console.info(f"Reading {', '.join(data.data)}")  # before torch is imported
+    console = printing.console(data.data)
     from protocol_mvc.cli.pipeline import run_all
 
     return run_all(
@@ -121,9 +120,10 @@ def info(
       $ protocol-mvc info image.csv text.csv --id-column sample -k 8
       $ protocol-mvc info @digits:0.1 -k 10 --json
     """
+    console = printing.console(data.data)
     from protocol_mvc.cli.info import describe_data
 
-    return describe_data(printing.console(), data.source(), model.settings())
+    return describe_data(console, data.source(), model.settings())
 
 
 @app.command("suggest-k")
@@ -188,10 +188,11 @@ def fit(
       $ protocol-mvc fit cells.h5mu --view rna:layers/counts --view prot -k 12 -o run --write-anndata out.h5mu
       $ torchrun --nproc-per-node 4 --max-restarts 3 -m protocol_mvc fit folder -k 20 -o run
     """
+    console = printing.console(data.data)
     from protocol_mvc.cli.fit import fit_run
 
     return fit_run(
-        printing.console(),
+        console,
         context.find_root().obj,
         data.source(),
         model.settings(),

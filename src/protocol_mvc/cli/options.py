@@ -3,7 +3,7 @@
 A parameter of a verb whose type is a group stands for all options of the group; see `with_groups`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, is_dataclass
 from functools import wraps
 from inspect import Parameter, Signature, signature
@@ -251,9 +251,15 @@ class OutputOptions:
     as_json: Json = False
     quiet: Quiet = False
 
-    def console(self) -> Console:
-        """Return the console that prints accordingly."""
-        return Console(self.as_json, self.quiet)
+    def console(self, reading: Sequence[str] = ()) -> Console:
+        """Return the console that prints accordingly; it tells at once which files a verb is going to read.
+
+        The verbs create it before they import torch, which takes seconds.
+        """
+        console = Console(self.as_json, self.quiet)
+        if reading and not self.as_json:
+            console.info(f"Reading {', '.join(reading)}")
+        return console
 
 
 def with_groups(verb: Verb) -> Verb:
