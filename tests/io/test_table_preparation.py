@@ -27,9 +27,9 @@ def write(place, frame: pd.DataFrame, name: str = "a.csv"):
 def test_text_and_gaps_become_numbers(tmp_path):
     views, _, info = read_views(write(tmp_path, customers()))
     found = pd.DataFrame(views.to_dense(0, dtype=float), columns=views.columns[0])
-    assert [*found] == ["age", "sum", "age=missing", "color=blue", "color=green", "color=red"]
+    assert [*found] == ["age", "sum", "missing cells", "color=blue", "color=green", "color=red"]
     assert found["age"].tolist() == [30, 32.5, 50, 20, 20, 32.5, 80, 35]
-    assert found["age=missing"].tolist() == [0, 1, 0, 0, 0, 1, 0, 0]
+    assert found["missing cells"].tolist() == [0, 0.5, 0, 0, 0, 0.5, 0, 0]
     assert found["color=red"].tolist() == [color == "red" for color in COLORS]
     for name in ("'age' 2", "'color' (3)", "'name' (text with 8 values)"):
         assert any(name in note for note in info.notes)

@@ -68,7 +68,7 @@ Encoding = Annotated[
 Missing = Annotated[
     Literal["impute", "error"] | None,
     Option(
-        help="Empty cells: impute fills in the median of the column and marks them in another column, "
+        help="Empty cells: impute fills in the median of the column and adds a feature with their share, "
         "error refuses them. Default: impute.",
         rich_help_panel=TABLES,
     ),

@@ -37,8 +37,8 @@ class TableOptions(BaseModel):
         sep: separator of the cells.
         decimal: decimal mark.
         encoding: encoding of the text, such as "latin-1".
-        missing: what becomes of empty cells: "impute" fills in the median of the column and adds a column
-            that marks them; "error" refuses them.
+        missing: what becomes of empty cells: "impute" fills in the median of the column and adds a feature
+            with their share in each row; "error" refuses them.
         drop: columns that are not used.
         features: columns that are used although their names look like labels or ids.
     """

@@ -1,4 +1,4 @@
-"""Turn the columns of a table into features: numbers, indicators of empty cells and one column per category.
+"""Turn the columns of a table into features: numbers, one column per category, and the share of empty cells.
 
 What a fit decides is kept in a `Preparation`, so that new data are prepared in the same way.
 """
@@ -19,6 +19,7 @@ from protocol_mvc.utils.text import list_names, short_repr
 MAX_CATEGORIES = 20  # distinct values of a text column that is used
 MIN_ROWS = 10  # fewer rows do not show whether a column is constant or holds row numbers
 EMPTY = ("", "-", "--", "?", ".")  # cells of a column of numbers that mean nothing
+INDICATOR = "missing cells"  # feature: share of the empty cells of a row
 
 
 class Preparation(BaseModel):
@@ -27,7 +28,7 @@ class Preparation(BaseModel):
     Attributes:
         medians: the columns of numbers in order, each with the value of its empty cells (None if the table is
             memory-mapped, where cells may not be empty).
-        indicators: those of them that have a column which marks empty cells.
+        has_indicator: whether a further column has the share of empty cells of each row.
         categories: the columns of text that are used, each with its values.
         unused: columns that are set aside.
     """
@@ -35,7 +36,7 @@ class Preparation(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     medians: dict[str, float | None]
-    indicators: list[str] = []
+    has_indicator: bool = False
     categories: dict[str, list[str]] = {}
     unused: list[str] = []
 
@@ -105,9 +106,9 @@ def _fit(
     if not used and not categories:
         raise DataError(f"it has no column of numbers or categories, only {list_names([*texts])}.")
     present = _present(used, {name: texts[name] for name in categories}, len(ids))
-    gaps = [name for name, column in used.items() if np.isnan(column[present]).any()]
+    has_gaps = any(np.isnan(column[present]).any() for column in used.values())
     medians: dict[str, float | None] = {name: _median(column) for name, column in used.items()}
-    made = Preparation(medians=medians, indicators=gaps, categories=categories, unused=[*unused])
+    made = Preparation(medians=medians, has_indicator=has_gaps, categories=categories, unused=[*unused])
     counts = {name: len(values) for name, values in categories.items()}
     return made, [
         f"{what}: {list_names([f'{name!r} ({reason})' for name, reason in columns.items()])}."
@@ -235,20 +236,21 @@ def _apply(
     if counts and missing == "error":
         raise _empty_cells(table, gaps, counts)
     is_ready = all(isinstance(kind, np.dtype) and kind.kind in "buif" for kind in frame.dtypes[[*numbers]])
-    if is_ready and not counts and not known.indicators and not texts:
+    if is_ready and not counts and not known.has_indicator and not texts:
         return Prepared(frame[list(numbers)] if len(numbers) < frame.shape[1] else frame, known, notes)
     features = {
         name: np.where(gaps[name], known.medians[name], x) if name in counts else x
         for name, x in numbers.items()
     }
-    for name in known.indicators:
-        features[f"{name}=missing"] = np.where(present, gaps[name], np.nan)
+    if known.has_indicator:  # one column: an indicator of each column would be as much noise as there is data
+        share = np.mean([*gaps.values()], axis=0)
+        features[INDICATOR] = np.where(present, share, np.nan)
     for name, column in texts.items():
         features |= _one_hot(name, column.to_numpy(), known.categories[name], present)
         notes += _category_notes(name, column.to_numpy(), known.categories[name], table)
     if counts:
         listed = list_names([f"{name!r} {count}" for name, count in counts.items()])
-        marked = "; columns named '...=missing' mark them" if known.indicators else ""
+        marked = f"; the feature {INDICATOR!r} is their share in each row" if known.has_indicator else ""
         notes.append(f"{table.path.name}: empty cells get the median of their column ({listed}){marked}.")
     return Prepared(DataFrame(features, index=frame.index, copy=False), known, notes)
 
