@@ -131,7 +131,7 @@ def _edit_run(
     record = json.loads(record_file(folder).read_bytes()) if run.source else {"command": "", "data": {}}
     model = edit(model, views)
     facts = collect_facts(model, views, proba=model.label_distributions_)
-    record |= {"clusters": cluster_rows(facts), "findings": [finding.text for finding in findings(facts)]}
+    record |= {"clusters": cluster_rows(facts), "findings": [str(finding) for finding in findings(facts)]}
     record["scores"] = None if labels_true is None else all_scores(labels_true, model.labels_)
     record["names"] = model.cluster_names_
     with lock_run(output):

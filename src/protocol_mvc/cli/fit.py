@@ -173,7 +173,7 @@ def _fit_model(
         "clusters": cluster_rows(facts),
         "view_weights": dict(zip(views.names, model.view_weights_, strict=True)),
         "preparation": [describe_scaling(*pair) for pair in zip(model.scalers_, views.names, strict=True)],
-        "findings": [finding.text for finding in findings(facts)],
+        "findings": [str(finding) for finding in findings(facts)],
         "changes": changes,
         "scores": scores and {name: round(value, 4) for name, value in scores.items()},
         "warnings": [str(found.message) for found in caught if issubclass(found.category, RESULT_WARNINGS)],

@@ -78,8 +78,8 @@ def _assessment(facts: Facts, refits: Stability | None, n_refits: int) -> JsonDi
     """Return what the record tells about the quality of the clusters."""
     return {
         "headline": " ".join(headline(facts)),
-        "findings": [finding.text for finding in findings(facts)],
-        "cautions": [finding.text for finding in findings(facts) if finding.is_warning],
+        "findings": [str(finding) for finding in findings(facts)],
+        "cautions": [str(finding) for finding in findings(facts) if finding.is_warning],
         "stability": refits and {"n_refits": n_refits, "cluster_jaccard": refits.cluster_jaccard},
     }
 
@@ -90,4 +90,4 @@ def _print_results(console: Console, record: JsonDict, refits: Stability | None,
         columns["stability"] = [f"{value:.2f}" for value in refits.cluster_jaccard]
     columns["markers"] = [", ".join(found.first_markers(c, N_MARKERS)) for c in range(len(found.names))]
     console.print(record["headline"], results_table(record, **columns))
-    console.print(*(f"Caution: {text}" for text in record["cautions"]))
+    console.print(*record["cautions"])

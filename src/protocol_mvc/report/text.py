@@ -10,7 +10,7 @@ from protocol_mvc.evaluation.stability import DISSOLVED_JACCARD
 from protocol_mvc.partition.consensus import MIN_CLUSTER_SIZE
 from protocol_mvc.partition.n_clusters import ClusterCountSuggestion
 from protocol_mvc.report.facts import HIGH_CONFIDENCE, LOW_CONFIDENCE, LOW_MEAN_CONFIDENCE, Facts
-from protocol_mvc.report.truth import KnownClass, Outcome, compare_labels
+from protocol_mvc.report.truth import Comparison, KnownClass, Outcome, compare_labels
 from protocol_mvc.utils.text import join_words
 
 MAX_PRIOR_DIFFERENCE = 0.1  # between class prior and cluster sizes; above it the report warns
@@ -29,6 +29,11 @@ class Finding(NamedTuple):
     text: str
     is_warning: bool = False
 
+    def __str__(self) -> str:
+        """Return topic and text on one line."""
+        topic = f"Caution, {self.topic[:1].lower()}{self.topic[1:]}" if self.is_warning else self.topic
+        return f"{topic}: {self.text}"
+
 
 def headline(facts: Facts) -> list[str]:
     """Return at most three sentences: the number of clusters, the doubt, and the known classes if given."""
@@ -38,8 +43,13 @@ def headline(facts: Facts) -> list[str]:
         found = facts.review.suggestion
         link = "; the data show" if found.low <= k <= found.high else ", but the data show"
         text += f"{link}{' only' if k > found.high else ''} {describe_range(found)}"
-    sentences = [f"{text}.", _doubt_sentence(facts)]
-    return sentences if facts.labels_true is None else [*sentences, _truth_sentence(facts)]
+    if facts.labels_true is None:
+        return [f"{text}.", _doubt_sentence(facts)]
+    compared = compare_labels(facts.labels_true, facts.labels)
+    all_found, doubted = len(compared.having("found")) == len(compared.classes), bool(doubts(facts))
+    doubt = _doubt_sentence(facts) if all_found or doubted else "By itself, no cluster looks doubtful."
+    known = _truth_sentence(compared, clustering_accuracy(facts.labels_true, facts.labels))
+    return [f"{text}.", doubt, known if all_found or doubted else f"But o{known[1:]}"]
 
 
 def _doubt_sentence(facts: Facts) -> str:
@@ -70,17 +80,16 @@ def _doubt_sentence(facts: Facts) -> str:
     return f"{who} of them {_are(list(doubted))} doubtful: {join_words(reasons)}."
 
 
-def _truth_sentence(facts: Facts) -> str:
-    labels_true = np.asarray(facts.labels_true)
-    compared, parts = compare_labels(labels_true, facts.labels), []
+def _truth_sentence(compared: Comparison, accuracy: float) -> str:
+    parts = []
     for outcome in get_args(Outcome):
         rows = compared.having(outcome)
         which = f" ({join_items([shorten(row.name, 30) for row in rows], 3)})" if outcome == "lost" else ""
         if rows:
             parts.append(f"{len(rows)} {'found in part' if outcome == 'in part' else outcome}{which}")
-    accuracy = format_percent(clustering_accuracy(labels_true, facts.labels))
     classes = "class" if len(compared.classes) == 1 else "classes"
-    return f"Of {len(compared.classes)} known {classes}, {join_words(parts)}; accuracy {accuracy}."
+    found = f"Of {len(compared.classes)} known {classes}, {join_words(parts)}"
+    return f"{found}; accuracy {format_percent(accuracy)}."
 
 
 def doubts(facts: Facts) -> dict[int, list[str]]:
