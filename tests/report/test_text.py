@@ -93,7 +93,7 @@ def test_the_headline_counts_clusters_and_doubts_in_at_most_three_sentences(fact
 
 def test_the_doubt_is_not_denied_above_a_class_that_was_lost():
     labels, labels_true = [0] * 60 + [1] * 40, np.array(["a"] * 60 + ["b"] * 35 + ["c"] * 5)
-    given = {"labels_true": labels_true, "stability": make_stability([1, 1], 100)}
+    given: dict[str, Any] = {"labels_true": labels_true, "stability": make_stability([1, 1], 100)}
     _, doubt, truth = headline(make_facts(labels, **given))
     assert doubt == "By itself, no cluster looks doubtful."
     assert truth == "But of 3 known classes, 2 found and 1 lost (c); accuracy 95.0%."
