@@ -31,12 +31,15 @@ def sanitize(text: str, max_length: int = 800) -> str:
 
 
 def suggest_name(name: str, known: Iterable[str]) -> str:
-    """Return the nearest known name as a question, or the list of all, to end a message on an unknown name.
+    """Return the nearest known name as a question, or a list of names, to end a message on an unknown name.
 
-    The last component of a known name counts as well: "rounds" is near to "structure__n_rounds".
+    The last component of a known name counts as well: "rounds" is near to "structure__n_rounds". The list
+    leaves out the fields of groups, such as this one.
     """
     choices = list(known)
     by_name = {re.split(r"\.|__", choice)[-1]: choice for choice in reversed(choices)}
     by_name |= {choice: choice for choice in choices}
     near = get_close_matches(name, by_name, n=1)
-    return f": did you mean {by_name[near[0]]!r}?" if near else f": choose from {', '.join(choices)}"
+    if near:
+        return f": did you mean {by_name[near[0]]!r}?"
+    return f": choose from {', '.join(choice for choice in choices if not re.search(r'[.]|__', choice))}"
