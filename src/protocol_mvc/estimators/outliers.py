@@ -26,7 +26,7 @@ from protocol_mvc.utils.threads import with_threads
 Floats = NDArray[np.float32]
 
 MAX_CHECKED = 100  # new samples that are compared with the training data before a prediction
-MAX_VALUES = 20_000_000  # of the prepared views of the reference
+MAX_VALUES = 10_000_000  # of the prepared views of the reference
 
 
 class OutlierMixin:

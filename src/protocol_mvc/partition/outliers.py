@@ -119,7 +119,8 @@ def _wide_axes(x: npt.NDArray[np.floating], present: npt.NDArray[np.bool_]) -> F
     """Return the principal axes of a wide view (D, d), or an empty array if it is not wide."""
     if x.shape[1] <= MAX_WIDTH or not present.any():
         return np.empty((0, 0), np.float32)
-    return fit_components(x[present].astype(np.float64), N_COMPONENTS).axes.astype(np.float32)
+    own = x if present.all() else x[present]
+    return fit_components(own.astype(np.float64), N_COMPONENTS).axes.astype(np.float32)
 
 
 def _spaces(
