@@ -83,7 +83,7 @@ bench-studies: $(VENV)/viz.stamp $(VENV)/data.stamp ## run, record and draw the 
 	for study in balanced-test convergence sensitivity tsne; do $(BENCH) $$study || exit 1; done
 
 bench-report: $(VENV)/viz.stamp $(VENV)/data.stamp ## update the tables of docs from the records
-	$(BENCH) report $(foreach page,docs/benchmarks.md docs/paper.md $(wildcard docs/methods/*.md),--update $(page))
+	$(BENCH) report $(foreach page,docs/benchmarks.md docs/paper.md docs/reliability.md $(wildcard docs/methods/*.md),--update $(page))
 
 bench-transport: $(VENV)/test.stamp ## measure the transport solver beside others and record it
 	for study in agreement solvers memmap epoch grid random; do \
