@@ -3,7 +3,6 @@
 import itertools
 
 import pytest
-
 from benchmarks import profile
 from benchmarks.methods import config_of
 from benchmarks.runs import Unit
