@@ -394,7 +394,10 @@ class MultiViewClusterer(
             return [found.embedding[:, :width], found.log_proba, *self._parts(batch.views)]
 
         embedding, log_proba, *parts = map_batches(self.module_, source, infer)
-        return self._proba(Inferred(embedding, log_proba), parts), embedding.numpy()
+        proba = self._proba(Inferred(embedding, log_proba), parts)
+        if not np.isfinite(proba).all():
+            raise ValueError("the weights of the model give probabilities that are not finite: fit it again")
+        return proba, embedding.numpy()
 
     def _source(self, X: Any, batch_size: int = BLOCK) -> Source:
         """Return batches of new samples, scaled as the training data."""

@@ -173,7 +173,8 @@ def _temporary_path(target: Path, overwrite: bool) -> Iterator[Path]:
         _fsync(target.parent)
     except OSError as error:
         is_full = error.errno in DISK_FULL
-        if error.errno is None or not (is_full or str(error.filename).startswith(str(temporary))):
+        is_own = str(error.filename).startswith(str(temporary)) or temporary.name in str(error)
+        if error.errno is None or not (is_full or is_own):
             raise
         remedy = "free some space or write elsewhere" if is_full else "write elsewhere"
         text = f"{os.strerror(error.errno)}; nothing was changed, so {remedy}"
