@@ -15,6 +15,7 @@ from benchmarks.methods import Config, fit_method
 from benchmarks.records import Record
 from benchmarks.runs import Unit
 from benchmarks.tables import Section, Table, ratio_text
+from protocol_mvc.data import data_hash
 from protocol_mvc.data.batches import Source
 from protocol_mvc.estimators import base
 from protocol_mvc.methods.protocol import algorithm, pseudo_labels
@@ -99,7 +100,12 @@ def profile_fit(unit: Unit, config: Config) -> Record:
         with watch.phase(REST):
             fit_method(unit.method, views, unit.seed, config, labels_true)
     seconds = {name: round(watch.seconds[name], 3) for name in NAMES}
-    return {"n_samples": len(views), "n_views": views.n_views, "phases": seconds}
+    return {
+        "data_hash": data_hash(views),
+        "n_samples": len(views),
+        "n_views": views.n_views,
+        "phases": seconds,
+    }
 
 
 def section(records: Sequence[Record]) -> Section:

@@ -7,13 +7,14 @@ import pandas as pd
 from tests.cli.running import IDS, QUICK, VIEWS, document, error_line, run
 
 from protocol_mvc import PROTOCOL, explain
+from protocol_mvc.io import read_views
 
 
 def test_the_table_is_that_of_the_library(fitted, tmp_path):
     result = run("explain", fitted / "run", fitted / "views.npz", "-o", tmp_path / "m.csv", "--n-markers", 3)
     assert result.exit_code == 0, result.output
     model = PROTOCOL.load(fitted / "run" / "model")
-    expected = explain(model, dict(zip(("image", "text"), VIEWS, strict=True)), n_markers=3).to_frame()
+    expected = explain(model, read_views(fitted / "views.npz").views, n_markers=3).to_frame()
     found = pd.read_csv(tmp_path / "m.csv", dtype={"feature": str})
     pd.testing.assert_frame_equal(found, expected, check_dtype=False)
     assert "p-values" in result.stderr

@@ -104,9 +104,9 @@ def test_matrices_of_a_file_that_is_open_are_fetched(tmp_path, make):
 @pytest.mark.parametrize(
     ("data", "view_columns", "message"),
     [
-        (table(RNA), None, r"view_columns=\['X', 'X_pca'\]"),
+        (table(RNA), None, r"obsm .* no matrix .* X as views"),
         (table(RNA, X_pca=RNA), None, r"\['X_pca'\]"),
-        (table(RNA, b=PROT), ["c"], r"'c' .*\['b'\]"),
+        (table(RNA, b=PROT), ["c"], r"'c' .* X, b"),
         (table(RNA, b=PROT), [(0, 2)], r"\(0, 2\)"),
         (table(RNA, b=PROT), {}, "empty"),
         (whole(rna=table(RNA)), ["atac"], r"'atac', only \['rna'\]"),

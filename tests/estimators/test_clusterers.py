@@ -254,10 +254,6 @@ class TestShapes:
             model = tiny().fit(views)
         check(model, views)
 
-    @pytest.mark.parametrize(
-        "change",
-        [{"config__network__hidden_dims": (10**6, 10**6)}, {"config__network__projection_dim": 10**12}],
-    )
     @pytest.mark.slow
     @pytest.mark.parametrize("k", [500, 999, 1000])
     def test_as_many_clusters_as_samples_end_soon(self, k: int):
@@ -265,6 +261,10 @@ class TestShapes:
         PROTOCOL(k, random_state=0).fit([rng.normal(size=(1000, 5)), rng.normal(size=(1000, 4))])
         assert process_time() - start < 60
 
+    @pytest.mark.parametrize(
+        "change",
+        [{"config__network__hidden_dims": (10**6, 10**6)}, {"config__network__projection_dim": 10**12}],
+    )
     def test_networks_beyond_the_limit_are_refused_before_they_take_memory(self, change):
         with pytest.raises(ValueError, match="network would"):
             tiny().set_params(**change).fit(VIEWS)

@@ -12,7 +12,7 @@ import torch
 from safetensors.numpy import load_file
 from scipy.sparse import csr_array
 from sklearn.base import clone
-from tests.examples import QUICK_PAPER, TINY, TINY_PAPER, blobs, tiny, with_gaps
+from tests.examples import QUICK, QUICK_PAPER, TINY, TINY_PAPER, blobs, tiny, with_gaps
 from tests.io.model_folders import contents, forge_arrays, forge_record
 
 from protocol_mvc import PROTOCOL, stability
@@ -148,7 +148,7 @@ def test_new_parameters_and_the_old_fit_are_both_stored(tmp_path):
 @pytest.mark.parametrize("preset", PRESETS)
 def test_presets_are_stored_by_name_and_by_value(tmp_path, monkeypatch, preset: str):
     with monkeypatch.context() as patch:
-        small = TINY if preset == "default" else update_config(PRESETS[preset], QUICK_PAPER)
+        small = update_config(PRESETS[preset], QUICK_PAPER if preset in ("paper", "released") else QUICK)
         patch.setitem(PRESETS, preset, small)
         model = PROTOCOL(3, config=preset, random_state=0).fit(VIEWS)
     model.save(tmp_path / "m")  # by now a preset of that name is another

@@ -9,6 +9,7 @@ from tests.examples import blobs, with_gaps
 from tests.methods.small import small
 from tests.training.interruptions import interrupted_at_every_epoch
 
+from protocol_mvc.data import as_views
 from protocol_mvc.estimators.base import MultiViewClusterer
 from protocol_mvc.estimators.clusterers import ESTIMATORS, load_model
 from protocol_mvc.exceptions import ModelFileError
@@ -106,7 +107,7 @@ def test_fit_interrupted_at_every_epoch_resumes_to_the_same_bits(
 @every
 @pytest.mark.parametrize("n_views", [1, 2])
 def test_one_view_and_two_are_enough(name: str, n_views: int):
-    assert small(name).fit(VIEWS[:n_views]).labels_.shape == (90,)
+    assert small(name).fit(as_views(VIEWS[:n_views])).labels_.shape == (90,)
 
 
 @every
