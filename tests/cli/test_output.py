@@ -43,6 +43,7 @@ def end(how: str, as_json: Json = False, quiet: Quiet = False) -> output.JsonDic
         raise ERRORS[how][0]
     if how == "bug":
         raise ZeroDivisionError("a bug")
+    warnings.warn("a change of another library", FutureWarning, stacklevel=1)
     with console.show_warnings([UserWarning]):
         warnings.warn("a [warning]", stacklevel=1)
     console.print("a [result]", output.table("[title]", ["name"], [["[red]cell"]]))

@@ -77,12 +77,16 @@ class Console(NamedTuple):
 
 @contextmanager
 def plain_warnings(quiet: bool) -> Iterator[None]:
-    """Print the warnings of a block as sentences, without the line of code that they come from."""
+    """Print the warnings of a block as sentences, without the line of code that they come from.
+
+    A `FutureWarning` of another library is for developers and is left out.
+    """
 
     def show(message: Warning | str, *others: Any, **options: Any) -> None:
         Console(quiet=quiet).info(f"warning: {message}")
 
     with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)
         warnings.showwarning = show
         yield
 
