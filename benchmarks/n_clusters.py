@@ -166,6 +166,7 @@ def section(records: Sequence[Record]) -> Section:
     if not runs:
         return Section("Number of clusters", [], [])
     frame = pd.DataFrame(runs).drop_duplicates(["dataset", "method", "seed"], keep="last")
+    frame = frame.reindex(columns=frame.columns.union(["low", "high", "scores"]))  # some methods lack them
     frame["near"] = (frame["n_found"] - frame["n_classes"]).abs() <= np.maximum(1, frame["n_classes"] / 10)
     frame["within"] = frame["n_classes"].between(frame["low"], frame["high"])
     frame["width"] = (frame["high"] - frame["low"]) / frame["n_classes"]

@@ -28,7 +28,6 @@ def test_references_count_groups_that_are_far_apart(method: str):
 
 def answer(method: str, found: int, seed: int = 0, **more: Any):
     fields: dict[str, Any] = {"n_found": found, "n_classes": 5, "cpu_seconds": 2.0, "seed": seed}
-    fields |= {"low": None, "high": None}
     return record(method, study=STUDY, **(fields | more))
 
 
@@ -46,6 +45,12 @@ def test_the_table_has_mean_counts_and_shares_of_good_answers():
 
 def test_no_records_no_table():
     assert not section([]).tables
+
+
+def test_references_alone_have_a_table():
+    (table,) = section([answer("leiden", 6)]).tables
+    assert table.cells["leiden"][0] == "6.0"
+    assert table.cells["range"][0] == NOT_RUN
 
 
 def test_the_command_records_the_suggestion_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
