@@ -35,8 +35,10 @@ def write_anndata_copy(
     io.write_anndata(source.paths[0], target, *results, **options)
 
 
-def check_anndata_copy(source: Source, target: Path, force: bool) -> None:
-    """Check that a copy of the data can be written, or raise a usage error."""
+def check_anndata_copy(source: Source, target: Path | None, force: bool) -> None:
+    """Check that a copy of the data can be written, if there is to be one, or raise a usage error."""
+    if target is None:
+        return
     first = Path(source.paths[0])
     if len(source.paths) > 1 or first.suffix.lower() not in ANNOTATED:
         raise typer.BadParameter(f"--write-anndata needs a single {' or '.join(ANNOTATED)} file as DATA")

@@ -14,6 +14,7 @@ from protocol_mvc.cli.runs import (
     STDOUT,
     check_folder,
     check_output,
+    check_table_output,
     load_with_data,
     lock_run,
     open_run,
@@ -49,10 +50,8 @@ def explain_run(
     force: bool,
 ) -> JsonDict:
     """Find the markers of the clusters in the data, and write them as a table."""
-    if output != STDOUT:
-        check_output(Path(output), force, (".csv", ".tsv", ".parquet"))
-    if write_anndata is not None:
-        check_anndata_copy(source, write_anndata, force)
+    check_table_output(output, force)
+    check_anndata_copy(source, write_anndata, force)
     model, views = load_for(folder, source, device, console.info)
     found = explain(model, views, n_markers=n_markers)
     columns = found.markers._asdict()

@@ -67,7 +67,7 @@ def fit_run(
     force: bool,
 ) -> JsonDict:
     """Fit a model, write a run and return its record; `words` is the command line."""
-    if write_anndata is not None and is_main_process():
+    if is_main_process():
         check_anndata_copy(source, write_anndata, force)
     fitted = fit_and_write(console, words, source, settings, output, like=like, resume=resume, force=force)
     record = fitted.record

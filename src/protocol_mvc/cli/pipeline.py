@@ -35,8 +35,7 @@ def run_all(
     force: bool,
 ) -> JsonDict:
     """Do all steps from data to report, and return the record; `words` is the command line."""
-    if write_anndata is not None:
-        check_anndata_copy(source, write_anndata, force)
+    check_anndata_copy(source, write_anndata, force)
     columns: dict[str, Any] = {}
 
     def look(views: Views) -> None:

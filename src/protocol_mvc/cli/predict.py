@@ -9,7 +9,7 @@ import numpy as np
 
 from protocol_mvc.cli.anndata_copy import check_anndata_copy, write_anndata_copy
 from protocol_mvc.cli.output import Console, JsonDict
-from protocol_mvc.cli.runs import STDOUT, check_output, given_names, open_run
+from protocol_mvc.cli.runs import STDOUT, check_table_output, given_names, open_run
 from protocol_mvc.cli.sources import Source, read_data
 from protocol_mvc.data import Views
 from protocol_mvc.estimators.base import MultiViewClusterer
@@ -53,10 +53,8 @@ def predict_labels(
     force: bool,
 ) -> JsonDict:
     """Predict the cluster of each sample and write a table of labels."""
-    if output != STDOUT:
-        check_output(Path(output), force, (".csv", ".tsv", ".parquet"))
-    if write_anndata is not None:
-        check_anndata_copy(source, write_anndata, force)
+    check_table_output(output, force)
+    check_anndata_copy(source, write_anndata, force)
     model, views = load_for(run, source, device, console.info)
     with console.show_warnings((DataWarning,)):
         proba = model.predict_proba(views)
@@ -86,8 +84,7 @@ def transform_samples(
     console: Console, run: Path, source: Source, output: str, device: str | None, force: bool
 ) -> JsonDict:
     """Compute the embedding of each sample and write it as an array or a table."""
-    if output != STDOUT:
-        check_output(Path(output), force, (".npy", ".csv"))
+    check_table_output(output, force, (".npy", ".csv"))
     model, views = load_for(run, source, device, console.info)
     with console.show_warnings((DataWarning,)):
         embedding = model.transform(views)

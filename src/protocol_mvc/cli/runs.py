@@ -174,6 +174,14 @@ def check_output(path: Path, force: bool, suffixes: tuple[str, ...] = ()) -> Non
         raise FileNotFoundError(f"{path}: folder {path.absolute().parent} does not exist; create it first.")
 
 
+def check_table_output(
+    output: str, force: bool, suffixes: tuple[str, ...] = (".csv", ".tsv", ".parquet")
+) -> None:
+    """Check like `check_output` that a table can be written; standard output needs no check."""
+    if output != STDOUT:
+        check_output(Path(output), force, suffixes)
+
+
 def load_with_data(
     run: Run, data: list[str] | None, device: str | None
 ) -> tuple[Source, MultiViewClusterer, io.MultiViewDataset]:
