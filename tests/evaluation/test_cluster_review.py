@@ -15,7 +15,7 @@ def test_right_clusters_are_neither_parts_nor_several():
     assert found.suggestion.n_clusters == 3
     assert (found.parts, found.divisible) == ([], {})
     assert len(found.tree) == 2
-    assert min(found.evidence()) > 0.5
+    assert found.tree[0].evidence > 0.5
 
 
 def test_halves_of_a_group_are_parts_of_one():
@@ -23,7 +23,7 @@ def test_halves_of_a_group_are_parts_of_one():
     found = review_clusters(DATA, halves)
     assert found.parts == [[0, 3]]
     assert found.suggestion.n_clusters == 3
-    assert found.evidence()[0] < 0.25
+    assert found.tree[0].evidence < 0.25
 
 
 def test_merged_groups_are_several():

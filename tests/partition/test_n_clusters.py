@@ -13,7 +13,8 @@ from protocol_mvc.partition.n_clusters import (
     count_clusters,
     count_range,
     evidence,
-    running_evidence,
+    pruned_evidence,
+    weakest_first,
 )
 
 SIZES = (160, 80, 50, 30, 15)
@@ -154,14 +155,54 @@ class TestEvidence:
             assert more >= value
         assert evidence(margin, depth, apart + 0.1) >= value
 
-    @settings(max_examples=50)
-    @given(st.lists(st.floats(0, 1), max_size=20), st.floats(0, 1), st.floats(0, 1))
-    def test_more_evidence_is_asked_fewer_groups_are_left(self, values: list[float], a: float, b: float):
-        tree = [Split(0, 0, 1, 1, value, 0, 0, 0) for value in values]
+
+@st.composite
+def trees(draw: st.DrawFn) -> list[Split]:
+    """Splits of a random tree, those of parts before that of the group."""
+    values = draw(st.lists(st.floats(0, 1), min_size=1, max_size=12))
+    m, groups, tree = len(values) + 1, list(range(len(values) + 1)), []
+    for i, value in enumerate(values):
+        left, right = (groups.pop(draw(st.integers(0, len(groups) - 1))) for _ in range(2))
+        tree.append(Split(left, right, 1, 1, value, 0, 0, 0))
+        groups.append(m + i)
+    return tree
+
+
+def best_sum(tree: list[Split], theta: float) -> float:
+    """The largest sum of evidence - theta over the splits of a subtree with the same root."""
+    m, best = len(tree) + 1, [0.0] * (len(tree) + 1)
+    for split in tree:
+        best.append(max(0.0, split.evidence - theta + best[split.left] + best[split.right]))
+    return best[m + len(tree) - 1]
+
+
+class TestPruning:
+    @settings(max_examples=200)
+    @given(trees(), st.floats(0, 1))
+    def test_keeps_the_subtree_with_the_largest_sum(self, tree: list[Split], theta: float):
+        kept = pruned_evidence(tree) > theta
+        total = sum(split.evidence - theta for split, keep in zip(tree, kept, strict=True) if keep)
+        assert total == pytest.approx(best_sum(tree, theta), abs=1e-9)
+
+    @given(trees())
+    def test_no_split_has_more_than_that_of_its_group(self, tree: list[Split]):
+        m, ordered = len(tree) + 1, weakest_first(tree)
+        assert (np.diff([split.evidence for split in ordered]) >= 0).all()
+        for i, split in enumerate(ordered):
+            assert max(split.left, split.right) < m + i
+        parts = [part for split in ordered for part in (split.left, split.right)]
+        assert sorted(parts) == list(range(2 * m - 2))
+
+    @given(trees(), st.floats(0, 1), st.floats(0, 1))
+    def test_more_evidence_is_asked_fewer_groups_are_left(self, tree: list[Split], a: float, b: float):
         low, high = sorted((a, b))
-        assert 1 <= count_at(tree, high) <= count_at(tree, low) <= len(tree) + 1
-        if tree:
-            assert (np.diff(running_evidence(tree)) >= 0).all()
+        ordered = weakest_first(tree)
+        assert 1 <= count_at(ordered, high) <= count_at(ordered, low) <= len(tree) + 1
+
+    def test_a_strong_split_pays_for_a_weak_one_above_it(self):
+        pair = Split(0, 1, 5, 5, 0.9, 0, 0, 0)
+        tree = [pair, Split(2, 3, 10, 5, 0.5, 0, 0, 0)]
+        assert pruned_evidence(tree) == pytest.approx([0.7, 0.7])
 
 
 class TestRange:
@@ -179,6 +220,7 @@ class TestRange:
         _, least, most = count_range(np.linspace(0.95, 0.05, 38))
         assert most - least > 4
 
-    def test_more_is_asked_where_splits_of_one_group_look_like_more(self):
-        found = [count_range(np.r_[np.full(5, 0.9), 0.6, np.full(30, usual)])[0] for usual in (0.1, 0.4)]
-        assert found == [7, 6]
+    def test_one_weak_split_is_made_if_it_is_stronger_than_any_of_one_cloud(self):
+        weak, cloud = (count_range(np.r_[first, np.full(30, 0.1)]) for first in (0.5, 0.4))
+        assert weak == (2, 1, 2)
+        assert cloud == (1, 1, 1)

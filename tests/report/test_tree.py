@@ -13,9 +13,9 @@ def review(n_leaves: int, seed: int) -> ClusterReview:
     """A review with a random tree."""
     rng = np.random.default_rng(seed)
     alive, splits = list(range(n_leaves)), []
-    for i in range(n_leaves - 1):
+    for i, evidence in enumerate(np.sort(rng.random(n_leaves - 1))):
         left, right = (alive.pop(rng.integers(len(alive))) for _ in range(2))
-        splits.append(Split(left, right, 5, 5, float(rng.random()), 0.5, 0.5, 1.0))
+        splits.append(Split(left, right, 5, 5, float(evidence), 0.5, 0.5, 1.0))
         alive.append(n_leaves + i)
     suggestion = ClusterCountSuggestion(2, 2, 2, 2, [], [], "")
     return ClusterReview(suggestion, splits, [10 + leaf for leaf in range(n_leaves)], [], {})
@@ -26,7 +26,7 @@ def test_every_cluster_and_every_split_is_drawn_once(n_leaves: int, seed: int):
     found = review(n_leaves, seed)
     tree = tree_data(found)
     assert sorted(tree.leaves) == found.clusters
-    assert [join.x for join in tree.joins] == found.evidence()
+    assert [join.x for join in tree.joins] == [split.evidence for split in found.tree]
 
 
 @given(st.integers(2, 12), st.integers(0, 100))

@@ -14,7 +14,6 @@ from protocol_mvc.partition.n_clusters import (
     Split,
     cluster_tree,
     count_clusters,
-    running_evidence,
 )
 
 MIN_DIVISIBLE = 40  # samples of a cluster in which groups are looked for
@@ -28,11 +27,6 @@ class ClusterReview(NamedTuple):
     clusters: list[int]  #: number of the cluster that is leaf 0, 1, ... of the tree
     parts: list[list[int]]  #: clusters that are hardly distinct: each list looks like one group
     divisible: dict[int, int]  #: clusters that look like several groups, and how many
-
-    def evidence(self) -> list[float]:
-        """Return the evidence of every split of the tree; no split has less than a split of its parts."""
-        found: list[float] = running_evidence(self.tree).tolist()
-        return found
 
 
 def review_clusters(views: Views, labels: Labels, seed: int = 0) -> ClusterReview:
@@ -57,8 +51,8 @@ def review_clusters(views: Views, labels: Labels, seed: int = 0) -> ClusterRevie
 def weak_groups(tree: Sequence[Split], n_leaves: int) -> list[list[int]]:
     """Return the sets of leaves that only splits of weak evidence divide, without single leaves."""
     members = {leaf: [leaf] for leaf in range(n_leaves)}
-    for i, (split, evidence) in enumerate(zip(tree, running_evidence(tree), strict=True)):
-        if evidence >= WEAK:
+    for i, split in enumerate(tree):
+        if split.evidence >= WEAK:
             break
         members[n_leaves + i] = sorted(members.pop(split.left) + members.pop(split.right))
     return sorted(group for group in members.values() if len(group) > 1)

@@ -1,9 +1,10 @@
 r"""The number of clusters, judged group by group.
 
 A criterion that averages over all samples never pays for a group of 1 % of them. Here the samples are divided
-into many small communities of a neighbour graph, which are merged again, least distinguishable first. Every
-merge has an evidence against it, from 0 to 1, that is measured on the members of the two groups alone, in the
-prepared data and in learned features. The evidence is the mean over both spaces of
+into many small communities of a neighbour graph, which are merged again, those first that the neighbours of
+their members tell apart least. Every merge has an evidence against it, from 0 to 1, that is measured on the
+members of the two groups alone, in the prepared data and in learned features. It is the mean over both spaces
+of
 
 .. math:: e = \max(m, 0) \cdot \min(v / 0.6, 1) \cdot \min(\max(1/2 + (s - s_0) / 3, 0), 1)
 
@@ -13,11 +14,12 @@ prepared data and in learned features. The evidence is the mean over both spaces
   each other: views of one item depend on each other within a group as well, so the data themselves tell
   which separation means nothing.
 
-The samples are divided into communities in both spaces, and the evidence e(K) of the split that leads to K
-groups is averaged over both divisions. The number of clusters is the largest K with
-:math:`e(K) \geq 0.41 + 0.7 u`, where u is the usual evidence of a split of one group, for which the mean of
-e(10) to e(29), at most 0.4, stands: where such splits look like nothing, less is asked of a split. The range
-is described in `count_range`.
+The merges, read backwards, are a tree of splits, and the number of clusters is found by cost-complexity
+pruning (Breiman et al., 1984): of all subtrees with the same root, the one with the largest sum of
+:math:`e - \theta` over its splits is kept. A strong split below a weak one pays for it, and many weak splits
+below a strong one do not hide behind it. The samples are divided into communities in both spaces, and the
+evidence e(K) at which K groups are left is averaged over both trees. The number of clusters is the largest K
+with :math:`e(K) \geq 0.66`; the range is described in `count_range`.
 """
 
 import math
@@ -31,15 +33,12 @@ from protocol_mvc.partition.graphs import Communities, Features, Floats, Labels,
 from protocol_mvc.partition.merging import Merging, merge_by
 from protocol_mvc.partition.separation import mean_separation, valley
 
-ENOUGH, USUAL_WEIGHT = 0.41, 0.7  # evidence of a split that is made: without usual evidence, and its weight
-USUAL_GROUPS, MAX_USUAL = (
-    slice(8, 28),
-    0.4,
-)  # splits to 10 to 29 groups, whose evidence is usual up to a limit
-STRONGER, WEAKER, LEAST = 0.05, 0.08, 0.36  # thresholds at the ends of the range, see `count_range`
+ENOUGH = 0.66  # evidence of a split that is made
+ENOUGH_FOR_TWO = 0.45  # the same of the first split: one cloud, of any shape that was tried, has less
+STRONGER, WEAKER = 0.06, 0.12  # more and less evidence at the ends of the range, see `count_range`
 NEGLIGIBLE, CERTAIN = 0.4, 0.8  # evidence without doubt: no range beyond, and groups beyond doubt
 WEAK = 0.5  # evidence below which two given clusters look like one group
-MIN_RATIO, MAX_RATIO = 1.15, 2.25  # of the ends of a range to the number where there is doubt
+MIN_RATIO, MAX_RATIO = 1.2, 1.75  # of the ends of a range to the number where there is doubt
 CLEAR_VALLEY, SEPARATION_RANGE = 0.6, 3.0  # of the equation of the module
 N_COMMUNITIES, COMMUNITY_SIZE = 80, 12  # the most communities, and their mean size in smaller data
 MIN_COMMUNITIES, MIN_COMMUNITY_SIZE = 20, 5  # the same in very small data
@@ -55,7 +54,7 @@ class Split(NamedTuple):
     right: int  #: number of the second part
     n_left: int  #: samples in the first part
     n_right: int  #: samples in the second part
-    evidence: float  #: that both parts are groups, from 0 to 1
+    evidence: float  #: that both parts are groups, from 0 to 1, after pruning: at least that of their splits
     margin: float  #: how well neighbours tell both parts apart, at most 1
     valley: float  #: depth of the valley between both parts; one group cut in two has about 0.5 or less
     separation: float  #: in the single views, in standard deviations, on average
@@ -127,22 +126,22 @@ def count_clusters(
 def count_range(path: Floats) -> tuple[int, int, int]:
     """Return the number of groups, the fewest and the most that are possible.
 
-    The fewest have `STRONGER` more evidence, the most `WEAKER` less and at least `LEAST`.
-    If the last split that is made is not certain, or the next one not negligible, the range has at least the
-    ratio `MIN_RATIO` on that side, and at most `MAX_RATIO` above.
+    The fewest have `STRONGER` more evidence, the most `WEAKER` less. If the last split that is made is not
+    certain, or the next one not negligible, the range has at least the ratio `MIN_RATIO` on that side, and at
+    most `MAX_RATIO`.
 
     Args:
         path: evidence of the splits that lead to 2, 3, ... groups, in descending order.
     """
-    usual = min(float(path[USUAL_GROUPS].mean()), MAX_USUAL) if len(path) > USUAL_GROUPS.start else 0.0
-    enough = ENOUGH + USUAL_WEIGHT * usual
-    weak = min(max(enough - WEAKER, LEAST), enough)
-    found, least, most = (1 + int((path >= e).sum()) for e in (enough, enough + STRONGER, weak))
+    found, least, most = (1 + int((path >= ENOUGH + e).sum()) for e in (0, STRONGER, -WEAKER))
+    if found == 1 and len(path) and path[0] >= ENOUGH_FOR_TWO:
+        found = 2
     if found > 1 and path[found - 2] < CERTAIN:
-        least = max(1, min(least, found - 1, math.floor(found / MIN_RATIO)))
+        least = min(least, found - 1, math.floor(found / MIN_RATIO))
     if found <= len(path) and path[found - 1] > NEGLIGIBLE:
-        most = min(max(most, found + 1, math.ceil(found * MIN_RATIO)), len(path) + 1)
-    return found, least, max(found, min(most, math.floor(MAX_RATIO * found)))
+        most = max(most, found + 1, math.ceil(found * MIN_RATIO))
+    least, most = max(least, math.floor(found / MAX_RATIO)), min(most, max(2, math.floor(found * MAX_RATIO)))
+    return found, min(least, found), min(max(found, most), len(path) + 1)
 
 
 class Space(NamedTuple):
@@ -208,7 +207,9 @@ def _whiten(x: Features, groups: Labels) -> Floats:
 
 
 def split_tree(spaces: Sequence[Space], groups: Labels) -> list[Split]:
-    """Merge groups until one is left, and return the merges as splits, the last merge last.
+    """Merge groups until one is left, and return the merges as splits, the weakest first.
+
+    The pair with the least margin, mean over the spaces, is merged next.
 
     Args:
         spaces: features in which groups are compared; the neighbours in the first tell which groups are near.
@@ -216,30 +217,76 @@ def split_tree(spaces: Sequence[Space], groups: Labels) -> list[Split]:
     """
     mergings = [_merging(space.white, groups) for space in spaces]
     first, *others = mergings
-
-    def judge(a: int, b: int) -> tuple[float, ...]:
-        rows = first.members[a], first.members[b]
-        found = [
-            compare(space, state.margin(a, b), *rows) for space, state in zip(spaces, mergings, strict=True)
-        ]
-        return tuple(np.mean(found, axis=0).tolist())
-
     number, tree = {c: c for c in first.members}, []
     m = len(number)
-    for a, b, score in merge_by(first, judge):
-        sizes = len(first.members[a]), len(first.members[b])
-        tree.append(Split(number[a], number.pop(b), *sizes, *score))
+
+    def record(a: int, b: int, connected: bool) -> None:
+        rows = first.members[a], first.members[b]
+        score = np.mean([compare(s, z.margin(a, b), *rows) for s, z in zip(spaces, mergings, strict=True)], 0)
+        split = Split(number[a], number.pop(b), len(rows[0]), len(rows[1]), *score.tolist())
+        tree.append(split if connected else split._replace(evidence=1.0))
         number[a] = m + len(tree) - 1
+
+    for a, b, _ in merge_by(first, lambda a, b: float(np.mean([z.margin(a, b) for z in mergings]))):
+        record(a, b, connected=True)
         for state in others:
             state.merge(a, b)
     left, *rest = sorted(first.members, key=lambda c: -len(first.members[c]))
     for c in rest:  # no edges connect the groups that are left
-        sizes = len(first.members[left]), len(first.members[c])
-        tree.append(Split(number[left], number[c], *sizes, *judge(left, c))._replace(evidence=1.0))
-        number[left] = m + len(tree) - 1
+        record(left, c, connected=False)
         for state in mergings:
             state.merge(left, c)
-    return tree
+    return weakest_first(tree)
+
+
+def weakest_first(tree: Sequence[Split]) -> list[Split]:
+    """Return the splits in the order in which pruning takes them away, with the evidence that this takes.
+
+    Args:
+        tree: splits, those of the parts of a group before that of the group.
+    """
+    m, evidence = len(tree) + 1, pruned_evidence(tree)
+    order = np.argsort(evidence, kind="stable").tolist()  # parts stay before the group
+    place = {m + i: m + new for new, i in enumerate(order)}
+    return [
+        tree[i]._replace(
+            left=place.get(tree[i].left, tree[i].left),
+            right=place.get(tree[i].right, tree[i].right),
+            evidence=float(evidence[i]),
+        )
+        for i in order
+    ]
+
+
+def pruned_evidence(tree: Sequence[Split]) -> Floats:
+    r"""Return for every split the least :math:`\theta` at which cost-complexity pruning takes it away.
+
+    The branch with the least mean evidence is the weakest link: its splits are taken away together, then the
+    weakest link of what is left, and so on. No split has more than the split of a group that contains it.
+
+    Args:
+        tree: splits, those of the parts of a group before that of the group.
+    """
+    m, found = len(tree) + 1, np.full(len(tree), np.nan)
+    parent = {part: i for i, split in enumerate(tree) for part in (split.left, split.right)}
+    total, count = np.array([split.evidence for split in tree]), np.ones(len(tree))
+    for i in range(len(tree) - 1):  # sums over the branches
+        total[parent[m + i]] += total[i]
+        count[parent[m + i]] += count[i]
+    least = 0.0
+    while np.isnan(found).any():
+        mean = np.where(np.isnan(found), total / np.maximum(count, 1), np.inf)
+        link = int(mean.argmin())
+        least, above, branch = max(least, float(mean[link])), parent.get(m + link), [link]
+        while above is not None:
+            total[above], count[above] = total[above] - total[link], count[above] - count[link]
+            above = parent.get(m + above)
+        while branch:
+            i = branch.pop()
+            if np.isnan(found[i]):
+                found[i] = least
+                branch += [part - m for part in (tree[i].left, tree[i].right) if part >= m]
+    return found
 
 
 def compare(space: Space, margin: float, a: Labels, b: Labels) -> tuple[float, float, float, float]:
@@ -274,18 +321,13 @@ def evidence_paths(trees: Sequence[Sequence[Split]]) -> Floats:
     """Return the evidence of the splits that lead to 2, 3, ... groups in every tree, 0 beyond a tree."""
     paths = np.zeros((len(trees), max(len(tree) for tree in trees)))
     for row, tree in zip(paths, trees, strict=True):
-        row[: len(tree)] = running_evidence(tree)[::-1]
+        row[: len(tree)] = [split.evidence for split in reversed(tree)]
     return paths
-
-
-def running_evidence(tree: Sequence[Split]) -> Floats:
-    """Return the evidence of the splits, where no split has less than a split of one of its parts."""
-    return np.maximum.accumulate(np.array([split.evidence for split in tree]))
 
 
 def count_at(tree: Sequence[Split], evidence: float) -> int:
     """Return the number of groups if all splits of at least this evidence are made."""
-    return 1 + int((running_evidence(tree) >= evidence).sum())
+    return 1 + sum(split.evidence >= evidence for split in tree)
 
 
 def _levels(tree: Sequence[Split], evidence: Floats, n_samples: int, max_clusters: int) -> Iterator[Level]:

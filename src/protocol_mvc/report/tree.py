@@ -34,11 +34,12 @@ def tree_data(review: ClusterReview) -> Tree:
     Branches join at the evidence of their split, from 0 on the left to 1 on the right: those that join on the
     left look like one group.
     """
-    evidence, n = review.evidence(), len(review.clusters)
+    n = len(review.clusters)
     order = _leaf_order(review.tree, n)
     place = {leaf: (0.0, float(row)) for row, leaf in enumerate(order)}
     joins = []
-    for i, (split, x) in enumerate(zip(review.tree, evidence, strict=True)):
+    for i, split in enumerate(review.tree):
+        x = split.evidence
         (left_x, left_y), (right_x, right_y) = place[split.left], place[split.right]
         joins.append(Join(x, left_x, left_y, right_x, right_y, x < WEAK, x >= CERTAIN))
         place[n + i] = x, (left_y + right_y) / 2
