@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import Literal
 
 import numpy as np
@@ -11,6 +11,8 @@ from scipy.sparse import csr_array, csr_matrix
 from sklearn.cluster import AgglomerativeClustering, KMeans
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.neighbors import NearestNeighbors
+
+from protocol_mvc.partition.louvain import Network, louvain
 
 Features = npt.NDArray[np.floating]
 Floats = npt.NDArray[np.float64]
@@ -74,7 +76,7 @@ def nearest_in_views(views: Sequence[Features], n_neighbors: int, *, joined: boo
     for first in range(0, n, height):
         place = slice(first, first + height)
         distances = [left[place] @ right for left, right in factors]
-        distances += [np.sum(distances, axis=0)] if joined else []
+        distances += [reduce(np.add, distances)] if joined else []
         for table, distance in zip(tables, distances, strict=True):
             rows = np.arange(len(distance))
             distance[rows, first + rows] = np.inf
@@ -105,11 +107,13 @@ def _smallest(distance: Features, k: int, group: int) -> Labels:
     found = np.flatnonzero(distance <= np.partition(least, k - 1, axis=1)[:, k - 1 : k])
     if len(found) > 16 * m * k:  # equal distances
         near = np.argpartition(distance, k - 1, axis=1)[:, :k]
-        return np.take_along_axis(near, np.take_along_axis(distance, near, 1).argsort(axis=1), 1)
+        order = np.take_along_axis(distance, near, 1).argsort(axis=1, kind="stable")
+        return np.take_along_axis(near, order, 1)
     row, column = np.divmod(found, width)
     order = np.lexsort((distance.ravel()[found], row))
     first = np.searchsorted(row, np.arange(m))
-    return column[order][first[:, None] + np.arange(k)]
+    smallest: Labels = column[order][first[:, None] + np.arange(k)]
+    return smallest
 
 
 def _search_again(x: Floats, table: Labels) -> Labels:
@@ -234,27 +238,35 @@ def modularity(graph: csr_matrix, labels: Labels) -> float:
     return float(np.trace(weights) / total - np.square(volume / total).sum())
 
 
-def louvain(graph: csr_matrix, resolution: float, seed: int) -> Labels:
-    """Return the communities (n,) that the Louvain method finds."""
-    from sknetwork.clustering import Louvain  # type: ignore[import-untyped]  # slow to import
-
-    model = Louvain(
-        resolution, shuffle_nodes=True, random_state=seed, return_probs=False, return_aggregate=False
-    )
-    return compact(model.fit_predict(graph))
-
-
 class Communities:
     """Communities of a graph at several numbers of groups; no resolution is solved twice.
 
     Args:
         graph: symmetric adjacency matrix (n, n).
-        seed: seed of the Louvain method.
+        seed: seed of the order in which the Louvain method visits the nodes.
     """
 
     def __init__(self, graph: csr_matrix, seed: int) -> None:
         self.graph, self.seed = graph, seed
         self._found: dict[float, Labels] = {}  # by the logarithm of the resolution
+
+    @cached_property
+    def _order(self) -> Labels:
+        """Random order of the nodes (n,)."""
+        return np.random.RandomState(self.seed).permutation(self.graph.shape[0])
+
+    @cached_property
+    def _network(self) -> Network:
+        """The graph with its nodes in random order."""
+        graph = self.graph[self._order][:, self._order]
+        graph.sort_indices()
+        return Network(graph)
+
+    def _unshuffled(self, labels: Labels) -> Labels:
+        """Return labels (n,) of the nodes of the network in the order of the graph."""
+        found = np.empty_like(labels)
+        found[self._order] = labels
+        return found
 
     def exactly(self, n_clusters: int) -> Labels:
         """Return K communities: the resolution is searched, and surplus communities are merged."""
@@ -283,7 +295,7 @@ class Communities:
 
     def find(self, resolution: float) -> Labels:
         """Return the communities (n,) at a resolution."""
-        return louvain(self.graph, resolution, self.seed)
+        return self._unshuffled(louvain(self._network, resolution))
 
     def refine(self, labels: Labels, resolution: float) -> Labels:
         """Return the communities to use in place of those that the search found at a resolution."""
