@@ -12,7 +12,6 @@ from scipy.spatial.distance import cdist
 from sklearn.metrics import adjusted_rand_score
 from tests.examples import Floats, Labels, blobs
 
-from protocol_mvc.partition import graphs
 from protocol_mvc.partition.graphs import (
     Communities,
     ViewSpace,
@@ -22,9 +21,9 @@ from protocol_mvc.partition.graphs import (
     impute,
     join_views,
     kmeans,
-    louvain,
     merge_groups,
     modularity,
+    nearest_in_views,
     nearest_neighbors,
     one_hot,
 )
@@ -74,6 +73,26 @@ def test_neighbours_of_repeated_rows_are_at_distance_0_and_never_the_row_itself(
     found = nearest_neighbors(x, 5)
     np.testing.assert_array_equal(x[found], np.broadcast_to(x[:, None], (24, 5, 3)))
     assert (found != np.arange(24)[:, None]).all()
+
+
+@pytest.mark.parametrize("n", [1, 2, 70, 700])
+def test_neighbours_in_all_views_are_those_of_the_joined_views(n: int):
+    views = [rows(n, 2, 0), 100 * rows(n, 3, 1)]
+    *own, joined = nearest_in_views(views, 9, joined=True)
+    for found, x in zip((*own, joined), (*views, join_views(views)), strict=True):
+        np.testing.assert_array_equal(found, nearest_neighbors(x, 9))
+
+
+def test_neighbours_within_tight_groups_far_apart_are_exact():
+    x = 1e5 * np.repeat(rows(4, seed=1), 50, axis=0) + rows(200, seed=2)
+    distance = cdist(x, x)
+    np.fill_diagonal(distance, np.inf)
+    np.testing.assert_array_equal(nearest_neighbors(x, 7), np.argsort(distance, axis=1)[:, :7])
+
+
+def test_many_equal_distances_give_distinct_neighbours():
+    found = nearest_neighbors(np.zeros((300, 2)), 5)
+    assert all(len({i, *near}) == 6 for i, near in enumerate(found.tolist()))
 
 
 def test_directed_graph_has_an_edge_to_each_of_the_first_neighbours():
@@ -255,12 +274,13 @@ def test_the_same_seed_gives_the_same_communities_whatever_was_asked_before():
 
 def test_no_resolution_is_solved_twice(monkeypatch):
     solved = list[float]()
+    find = Communities.find
 
-    def solve(graph: csr_matrix, resolution: float, seed: int) -> Labels:
+    def solve(self: Communities, resolution: float) -> Labels:
         solved.append(resolution)
-        return louvain(graph, resolution, seed)
+        return find(self, resolution)
 
-    monkeypatch.setattr(graphs, "louvain", solve)
+    monkeypatch.setattr(Communities, "find", solve)
     found = Communities(graph_of(rows(90)), 0)
     for n_groups in (3, 7, 3, 12, 7):
         found.exactly(n_groups)

@@ -232,9 +232,8 @@ class StageTime(NamedTuple):
     def extrapolate(self, n_samples: int, n_measured: int, batch_size: int) -> float:
         """Return the seconds of the whole stage on `n_samples`."""
         sampling, n = self.stage.sampling, stage_samples(self.stage, n_samples)
-        n_batches, growth = -(-n // batch_size), n / stage_samples(self.stage, n_measured)
-        n_steps = -(-sampling.min_steps // n_batches) * n_batches
-        n_steps = min(n_steps, sampling.max_steps or n_steps)
+        growth = n / stage_samples(self.stage, n_measured)
+        n_steps = sampling.n_steps(-(-n // batch_size), is_subsample=n < n_samples)
         per_epoch = growth * self.on_epoch_start + n_steps * self.step
         return growth * self.on_start + self.stage.n_epochs * per_epoch
 

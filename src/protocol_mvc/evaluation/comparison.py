@@ -27,6 +27,8 @@ from protocol_mvc.partition.graphs import (
     join_views,
     kmeans,
     modularity,
+    nearest_in_views,
+    symmetric_graph,
 )
 from protocol_mvc.partition.selection import view_agreement
 from protocol_mvc.utils.text import short_repr
@@ -198,7 +200,7 @@ def _spectral(components: Sequence[Features], n_clusters: int, seed: int) -> Lab
 
 def summed_graph(components: Sequence[Features], n_neighbors: int) -> csr_matrix:
     """Return the sum (n, n) of the neighbour graphs of all views."""
-    return ViewSpace(components, n_neighbors).graph("views", n_neighbors)
+    return symmetric_graph(nearest_in_views(components, n_neighbors), n_neighbors)
 
 
 class LeidenCommunities(Communities):

@@ -221,7 +221,8 @@ class MeanConsensusNetwork(nn.Module):
 
     def project(self, views: list[Tensor]) -> list[Tensor]:
         """Return the projections H^v (n, projection_dim) of each view (n, D_v)."""
-        return [functional.normalize(f(x)) for f, x in zip(self.encoders, views, strict=True)]
+        h = torch.cat([f(x) for f, x in zip(self.encoders, views, strict=True)])
+        return list(functional.normalize(h).chunk(len(views)))
 
     def view_outputs(self, h: list[Tensor]) -> ViewOutputs:
         """Return the projections, which are also the codes, and cosine logits (Eq. 9) of each view."""

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from protocol_mvc.partition.communities import GroupedCommunities
 from protocol_mvc.partition.config import PartitionOptions
 from protocol_mvc.partition.graphs import (
     Communities,
@@ -36,11 +37,13 @@ def candidate_partitions(
         seed: seed of the communities.
         options: options of the search.
     """
-    o = options
+    o, quick = options, len(data.joined) >= options.min_samples_quick
+    learned_factors = o.groups_per_cluster_learned[: 1 if quick else None]
     features = ViewSpace(learned, o.n_neighbors)
-    for space, factors in ((features, o.groups_per_cluster_learned), (data, o.groups_per_cluster_data)):
+    for space, factors in ((features, learned_factors), (data, o.groups_per_cluster_data)):
         communities = _communities(space, seed, o)
-        yield from _partitions_of_space(space, communities, n_clusters, o)
+        if not quick or space is features:
+            yield from _partitions_of_space(space, communities, n_clusters, o)
         for factor in factors:
             n_groups = max(n_clusters + 2, min(round(factor * n_clusters), len(data.joined) // 5))
             groups = communities[0].about(n_groups)
@@ -52,7 +55,8 @@ def candidate_partitions(
 def _communities(space: ViewSpace, seed: int, options: PartitionOptions) -> list[Communities]:
     """Return the communities of two graphs of a space: of all views, and of the joined views."""
     graphs = (space.graph("all", options.n_neighbors_graph), space.graph("joined", options.n_neighbors))
-    return [Communities(graph, seed) for graph in graphs]
+    kind = GroupedCommunities if len(space.joined) >= options.min_samples_quick else Communities
+    return [kind(graph, seed) for graph in graphs]
 
 
 def _partitions_of_space(

@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import Literal
 
 import numpy as np
@@ -11,6 +11,8 @@ from scipy.sparse import csr_array, csr_matrix
 from sklearn.cluster import AgglomerativeClustering, KMeans
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.neighbors import NearestNeighbors
+
+from protocol_mvc.partition.louvain import Network, louvain
 
 Features = npt.NDArray[np.floating]
 Floats = npt.NDArray[np.float64]
@@ -50,9 +52,82 @@ def linked_kmeans(x: Features, n_clusters: int, over_clustering: float, seed: in
 
 def nearest_neighbors(x: Features, n_neighbors: int) -> Labels:
     """Return the nearest other rows of every row, nearest first (n, min(n_neighbors, n - 1))."""
-    search = NearestNeighbors(n_neighbors=min(n_neighbors, len(x) - 1), algorithm="brute")
-    found: Labels = search.fit(x.astype(np.float32)).kneighbors(return_distance=False).astype(np.int64)
-    return found
+    return nearest_in_views([x], n_neighbors)[0]
+
+
+def nearest_in_views(views: Sequence[Features], n_neighbors: int, *, joined: bool = False) -> list[Labels]:
+    """Return the nearest other rows (n, min(n_neighbors, n - 1)) in every view, nearest first.
+
+    The squared distances of all views together are the sum of those of the views, so one product for each
+    view is enough. Products are in float32; rows whose neighbours are too near for it are searched again.
+
+    Args:
+        views: features (n, d_v) of each view.
+        n_neighbors: number of nearest neighbours.
+        joined: also return those in all views together, as `join_views` joins them.
+    """
+    n, scaled = len(views[0]), [x - x.mean(axis=0) for x in (join_views([x]) for x in views)]
+    if n < 2:
+        return [np.empty((n, 0), dtype=np.int64)] * (len(views) + joined)
+    k, group = min(n_neighbors, n - 1), max(1, min(16, n // (4 * n_neighbors)))
+    factors = [_distance_factors(x, -(-n // group) * group) for x in scaled]
+    tables = [np.empty((n, k), dtype=np.int64) for _ in range(len(views) + joined)]
+    height = max(16, 2**20 // n)  # so that the products stay in the cache
+    for first in range(0, n, height):
+        place = slice(first, first + height)
+        distances = [left[place] @ right for left, right in factors]
+        distances += [reduce(np.add, distances)] if joined else []
+        for table, distance in zip(tables, distances, strict=True):
+            rows = np.arange(len(distance))
+            distance[rows, first + rows] = np.inf
+            table[place] = _smallest(distance, k, group)
+    spaces = [*scaled, np.hstack(scaled)] if joined else scaled
+    return [_search_again(x, table) for x, table in zip(spaces, tables, strict=True)]
+
+
+def _distance_factors(x: Floats, width: int) -> tuple[Features, Features]:
+    """Return factors of half the squared distances of rows, less the squared length of the first (n, width).
+
+    Columns beyond n are far from all rows.
+    """
+    n, d = x.shape
+    left, right = np.ones((n, d + 1), np.float32), np.zeros((d + 1, width), np.float32)
+    left[:, :d], right[:d, :n] = x, -x.T
+    right[d, :n], right[d, n:] = np.square(x).sum(axis=1) / 2, 1e30
+    return left, right
+
+
+def _smallest(distance: Features, k: int, group: int) -> Labels:
+    """Return the columns of the k smallest entries of each row (m, k), in order.
+
+    The k-th smallest minimum of groups of columns bounds them, so that few entries are compared.
+    """
+    m, width = distance.shape
+    least = distance.reshape(m, group, -1).min(axis=1)
+    found = np.flatnonzero(distance <= np.partition(least, k - 1, axis=1)[:, k - 1 : k])
+    if len(found) > 16 * m * k:  # equal distances
+        near = np.argpartition(distance, k - 1, axis=1)[:, :k]
+        order = np.take_along_axis(distance, near, 1).argsort(axis=1, kind="stable")
+        return np.take_along_axis(near, order, 1)
+    row, column = np.divmod(found, width)
+    order = np.lexsort((distance.ravel()[found], row))
+    first = np.searchsorted(row, np.arange(m))
+    smallest: Labels = column[order][first[:, None] + np.arange(k)]
+    return smallest
+
+
+def _search_again(x: Floats, table: Labels) -> Labels:
+    """Replace neighbours that are too near for the rounding of float32, by a search in float64."""
+    last = np.square(x - x[table[:, -1]]).sum(axis=1)
+    rows = np.flatnonzero(last < 1e-3 * np.square(x).sum(axis=1))
+    if len(rows):
+        k = table.shape[1]
+        search = NearestNeighbors(n_neighbors=k + 1, algorithm="brute").fit(x)
+        near = search.kneighbors(x[rows], return_distance=False)
+        own = near == rows[:, None]
+        own[~own.any(axis=1), -1] = True  # of repeated rows, the row itself may be missing
+        table[rows] = near[~own].reshape(len(rows), k)
+    return table
 
 
 def directed_graph(neighbors: Labels, n_neighbors: int) -> csr_array:
@@ -60,6 +135,13 @@ def directed_graph(neighbors: Labels, n_neighbors: int) -> csr_array:
     ends = neighbors[:, :n_neighbors].astype(np.int32)
     n, k = ends.shape
     return csr_array((np.ones(n * k), ends.ravel(), np.arange(0, n * k + 1, k, dtype=np.int32)), shape=(n, n))
+
+
+def symmetric_graph(tables: Sequence[Labels], n_neighbors: int) -> csr_matrix:
+    """Return the sum (n, n) of the graphs of the first `n_neighbors` neighbours and of their transposes."""
+    first, *rest = (directed_graph(table, n_neighbors) for table in tables)
+    total = sum(rest, first)
+    return csr_matrix(total + total.T)
 
 
 class ViewSpace:
@@ -72,17 +154,15 @@ class ViewSpace:
     Attributes:
         joined: the views side by side (n, sum d_v), each with rows of mean squared length 1.
         neighbors: nearest neighbours (n, n_neighbors) in each view.
+        joined_neighbors: nearest neighbours (n, n_neighbors) in all views together.
     """
 
     def __init__(self, views: Sequence[Features], n_neighbors: int = 15) -> None:
         self.views, self.n_neighbors = list(views), n_neighbors
         self.joined = join_views(views)
-        self.neighbors = [nearest_neighbors(x, n_neighbors) for x in views]
-
-    @cached_property
-    def joined_neighbors(self) -> Labels:
-        """Nearest neighbours (n, n_neighbors) in all views together."""
-        return nearest_neighbors(self.joined, self.n_neighbors) if len(self.views) > 1 else self.neighbors[0]
+        several = len(views) > 1
+        tables = nearest_in_views(views, n_neighbors, joined=several)
+        self.neighbors, self.joined_neighbors = tables[: len(views)], tables[-1]
 
     def neighbor_table(self, n_neighbors: int) -> Labels:
         """Return the nearest neighbours in every view and in all views together, side by side."""
@@ -93,15 +173,14 @@ class ViewSpace:
         """Return a symmetric graph (n, n): the sum of the views' graphs, that of joined views, or both."""
         tables = self.neighbors if kind == "views" else [self.joined_neighbors]
         tables = [*self.neighbors, self.joined_neighbors] if kind == "all" else tables
-        total = sum(
-            (directed_graph(t, n_neighbors) for t in tables[1:]), directed_graph(tables[0], n_neighbors)
-        )
-        return csr_matrix(total + total.T)
+        return symmetric_graph(tables, n_neighbors)
 
     def votes(self, labels: Labels) -> list[Floats]:
         """Return for each view how many neighbours of a sample are in each cluster (n, K)."""
-        member = one_hot(labels)
-        return [directed_graph(table, self.n_neighbors) @ member for table in self.neighbors]
+        n, k = len(labels), int(labels.max()) + 1
+        place = (k * np.arange(n))[:, None]
+        counts = (np.bincount((place + labels[t]).ravel(), minlength=n * k) for t in self.neighbors)
+        return [count.reshape(n, k).astype(np.float64) for count in counts]
 
 
 def join_views(views: Sequence[Features]) -> Floats:
@@ -159,40 +238,49 @@ def modularity(graph: csr_matrix, labels: Labels) -> float:
     return float(np.trace(weights) / total - np.square(volume / total).sum())
 
 
-def louvain(graph: csr_matrix, resolution: float, seed: int) -> Labels:
-    """Return the communities (n,) that the Louvain method finds."""
-    from sknetwork.clustering import Louvain  # type: ignore[import-untyped]  # slow to import
-
-    model = Louvain(
-        resolution, shuffle_nodes=True, random_state=seed, return_probs=False, return_aggregate=False
-    )
-    return compact(model.fit_predict(graph))
-
-
 class Communities:
     """Communities of a graph at several numbers of groups; no resolution is solved twice.
 
     Args:
         graph: symmetric adjacency matrix (n, n).
-        seed: seed of the Louvain method.
+        seed: seed of the order in which the Louvain method visits the nodes.
     """
 
     def __init__(self, graph: csr_matrix, seed: int) -> None:
         self.graph, self.seed = graph, seed
         self._found: dict[float, Labels] = {}  # by the logarithm of the resolution
 
+    @cached_property
+    def _order(self) -> Labels:
+        """Random order of the nodes (n,)."""
+        return np.random.RandomState(self.seed).permutation(self.graph.shape[0])
+
+    @cached_property
+    def _network(self) -> Network:
+        """The graph with its nodes in random order."""
+        graph = self.graph[self._order][:, self._order]
+        graph.sort_indices()
+        return Network(graph)
+
+    def _unshuffled(self, labels: Labels) -> Labels:
+        """Return labels (n,) of the nodes of the network in the order of the graph."""
+        found = np.empty_like(labels)
+        found[self._order] = labels
+        return found
+
     def exactly(self, n_clusters: int) -> Labels:
         """Return K communities: the resolution is searched, and surplus communities are merged."""
         self._search(n_clusters, 0)
-        enough = [labels for labels in self._found.values() if labels.max() + 1 >= n_clusters]
-        labels = min(enough or self._found.values(), key=lambda z: abs(int(z.max()) + 1 - n_clusters))
-        merged: Labels = merge_groups(edge_weights(self.graph, labels), n_clusters, "modularity")[labels]
-        return merged
+        enough = {x: labels for x, labels in self._found.items() if labels.max() + 1 >= n_clusters}
+        x, labels = min((enough or self._found).items(), key=lambda z: abs(int(z[1].max()) + 1 - n_clusters))
+        merged = merge_groups(edge_weights(self.graph, labels), n_clusters, "modularity")[labels]
+        return self.refine(merged, float(np.exp(x)))
 
     def about(self, n_groups: int) -> Labels:
         """Return about `n_groups` communities, within 8 % or 1 where the search finds them."""
         self._search(n_groups, max(1, round(0.08 * n_groups)))
-        return min(self._found.values(), key=lambda z: abs(np.log((z.max() + 1) / n_groups)))
+        x, labels = min(self._found.items(), key=lambda z: abs(np.log((z[1].max() + 1) / n_groups)))
+        return self.refine(labels, float(np.exp(x)))
 
     def _search(self, target: int, slack: int) -> None:
         """Search the resolution until the number of communities is within the slack."""
@@ -207,7 +295,11 @@ class Communities:
 
     def find(self, resolution: float) -> Labels:
         """Return the communities (n,) at a resolution."""
-        return louvain(self.graph, resolution, self.seed)
+        return self._unshuffled(louvain(self._network, resolution))
+
+    def refine(self, labels: Labels, resolution: float) -> Labels:
+        """Return the communities to use in place of those that the search found at a resolution."""
+        return labels
 
 
 def next_resolution(counts: Mapping[float, int], target: int) -> float:

@@ -123,8 +123,7 @@ def pair_agreement(votes: Sequence[Floats], labels: Labels) -> float:
     sizes = np.bincount(labels)
     if len(sizes) < 2:
         return 0.0
-    weight = one_hot(labels) / np.maximum(sizes, 1)
-    agreement = np.mean([_decision_correlation(weight, *view) for view in _shares(votes, labels)], axis=0)
+    agreement = np.mean([_decision_correlation(labels, *view) for view in _shares(votes, labels)], axis=0)
     np.fill_diagonal(agreement, np.inf)
     return float(agreement.min(axis=1) @ sizes / len(labels))
 
@@ -136,42 +135,35 @@ def _shares(votes: Sequence[Floats], labels: Labels) -> Iterator[tuple[Floats, F
         yield own / sizes, ((total - own) / sizes if len(votes) > 1 else one_hot(labels))
 
 
-def _decision_correlation(weight: Floats, own: Floats, others: Floats) -> Floats:
+def _decision_correlation(labels: Labels, own: Floats, others: Floats) -> Floats:
     """Return the correlation (K, K) of two views' decisions between any two clusters.
 
     Args:
-        weight: weight of each sample in the mean over its cluster (n, K).
+        labels: cluster of each sample (n,).
         own: votes of one view (n, K).
         others: votes of the other views (n, K).
     """
-    labels = weight.argmax(axis=1)[:, None]
-    p, q = (np.sign(np.take_along_axis(x, labels, axis=1) - x) for x in (own, others))
-    mean_p, mean_q = _pair_mean(weight, p, -1), _pair_mean(weight, q, -1)
-    variance = (_pair_mean(weight, p * p) - mean_p**2) * (_pair_mean(weight, q * q) - mean_q**2)
-    covariance = _pair_mean(weight, p * q) - mean_p * mean_q
-    correlation: Floats = covariance / np.sqrt(np.maximum(variance, 1e-12))
+    k, rows = own.shape[1], np.arange(len(labels))
+    p, q = (np.sign(x[rows, labels][:, None] - x).astype(np.float32) for x in (own, others))
+    member = one_hot(labels, k).astype(np.float32)  # sums of whole numbers are exact
+    sums = member.T @ np.hstack([p, q, p * p, q * q, p * q])
+    means = np.split(sums / np.maximum(np.bincount(labels, minlength=k), 1)[:, None], 5, axis=1)
+    signs = (-1, -1, 1, 1, 1)  # column b is about the pair of a sample's own cluster and b
+    mean_p, mean_q, pp, qq, pq = ((x + sign * x.T) / 2 for x, sign in zip(means, signs, strict=True))
+    variance = (pp - mean_p**2) * (qq - mean_q**2)
+    correlation: Floats = (pq - mean_p * mean_q) / np.sqrt(np.maximum(variance, 1e-12))
     return correlation
-
-
-def _pair_mean(weight: Floats, x: Floats, sign: int = 1) -> Floats:
-    """Return the mean of x (n, K) over the members of two clusters of equal weight (K, K).
-
-    Column b of x is about the pair of a sample's own cluster and b; the sign -1 turns it around for members
-    of b.
-    """
-    mean = weight.T @ x
-    both: Floats = (mean + sign * mean.T) / 2
-    return both
 
 
 def cluster_agreement(partitions: Sequence[Labels]) -> Floats:
     """Return the mean over the clusters of one partition of their largest Jaccard index in another (m, m)."""
-    k = 1 + max(int(labels.max()) for labels in partitions)
-    score = np.eye(len(partitions))
-    for i, a in enumerate(partitions):
-        for j, b in enumerate(partitions[:i]):
-            common = contingency(a, b, k)
-            union = common.sum(axis=1, keepdims=True) + common.sum(axis=0) - common
-            jaccard = common / np.maximum(union, 1)
-            score[i, j], score[j, i] = jaccard.max(axis=1).mean(), jaccard.max(axis=0).mean()
+    m, k = len(partitions), 1 + max(int(labels.max()) for labels in partitions)
+    sizes = np.stack([np.bincount(labels, minlength=k) for labels in partitions])  # (m, K)
+    places = np.stack(partitions) + (k * k * np.arange(m))[:, None]
+    score = np.eye(m)
+    for i, labels in enumerate(partitions[1:], 1):
+        common = np.bincount((places[:i] + k * labels).ravel(), minlength=i * k * k).reshape(i, k, k)
+        union = sizes[i][:, None] + sizes[:i, None, :] - common
+        jaccard = common / np.maximum(union, 1)
+        score[i, :i], score[:i, i] = jaccard.max(axis=2).mean(axis=1), jaccard.max(axis=1).mean(axis=1)
     return score

@@ -93,15 +93,19 @@ def _view_predictions(out: Outputs) -> Iterator[tuple[Tensor | slice, Tensor]]:
 
 def _neighbor_loss(c: LossConfig, out: Outputs, neighbors: Outputs, t: PotLabels | None) -> Tensor:
     """L_fea with neighbours as positives, in both directions, averaged over the views."""
+    n_views, u, tau = len(out.codes.h), out.fused.u, c.temperature_feature
     shift = None if t is None else c.logit_adjustment * t.log_frequency[t.hard]
-    own = torch.arange(len(out.fused.u), device=out.fused.u.device)
-    terms = []
+    own, terms = torch.arange(len(u), device=u.device), []
     for a, b in ((out, neighbors), (neighbors, out)):
-        for v, rows in present_rows(a.batch.present, len(a.codes.h)):
+        views = [(a.codes.h[v][rows], own[rows]) for v, rows in present_rows(a.batch.present, n_views)]
+        share = 1 / n_views
+        if a.batch.present is None:  # the mean over all views at once is faster
+            views, share = [(torch.cat(a.codes.h), own.repeat(n_views))], 1.0
+        for h, rows in views:
             eta = None if shift is None else shift[rows]
-            h, tau = a.codes.h[v][rows], c.temperature_feature
-            terms.append(neighbor_contrast(h, b.fused.u, own[rows], temperature=tau, logit_adjustment=eta))
-    return sum_of(terms) / len(out.codes.h)
+            term = neighbor_contrast(h, b.fused.u, rows, temperature=tau, logit_adjustment=eta)
+            terms.append(share * term)
+    return sum_of(terms)
 
 
 def _feature_loss(c: LossConfig, x: ViewConsensusPair, t: PotLabels | None, guidance: str) -> Tensor:
@@ -150,7 +154,10 @@ def pseudo_label_loss(c: LossConfig, consensus_weight: float, out: Outputs, t: P
     if c.pseudo_label_loss == "mixture":
         return soft_cross_entropy(log_mixed(consensus_weight, out), t.soft)
     views = present_rows(out.batch.present, len(codes.z))
-    own = [soft_cross_entropy(codes.logits[v][rows].log_softmax(1), t.soft[rows]) for v, rows in views]
+    pairs = [(codes.logits[v][rows], t.soft[rows]) for v, rows in views]
+    if out.batch.present is None:  # the mean over all views at once is faster
+        pairs = [(torch.cat(codes.logits), t.soft.repeat(len(codes.z), 1))]
+    own = [soft_cross_entropy(logits.log_softmax(1), soft) for logits, soft in pairs]
     return soft_cross_entropy(out.fused.logits.log_softmax(1), t.soft) + sum_of(own) / len(own)
 
 

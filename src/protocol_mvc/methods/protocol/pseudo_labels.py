@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from protocol_mvc.methods.protocol.algorithm import Protocol
 
 MIN_TEMPERATURE, MAX_TEMPERATURE = 0.5, 20.0  # candidates that all agree do not make labels certain
+MAX_CALIBRATED = 20_000  # of larger data, the temperature is computed from some rows
 
 
 class PseudoLabels:
@@ -211,6 +212,7 @@ def calibrated_temperature(log_proba: Tensor, accuracy: float) -> float:
         log_proba: log-probabilities (n, K) at temperature 1.
         accuracy: expected fraction of correct labels.
     """
+    log_proba = log_proba[:: max(1, len(log_proba) // MAX_CALIBRATED)]
     low, high = math.log(MIN_TEMPERATURE), math.log(MAX_TEMPERATURE)
     for _ in range(30):
         middle = (low + high) / 2
