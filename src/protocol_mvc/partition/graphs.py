@@ -177,10 +177,15 @@ class ViewSpace:
 
     def votes(self, labels: Labels) -> list[Floats]:
         """Return for each view how many neighbours of a sample are in each cluster (n, K)."""
-        n, k = len(labels), int(labels.max()) + 1
-        place = (k * np.arange(n))[:, None]
-        counts = (np.bincount((place + labels[t]).ravel(), minlength=n * k) for t in self.neighbors)
-        return [count.reshape(n, k).astype(np.float64) for count in counts]
+        return [count_votes(table, labels) for table in self.neighbors]
+
+
+def count_votes(neighbors: Labels, labels: Labels) -> Floats:
+    """Return how many of its neighbours (n, k) each sample has in each cluster (n, K)."""
+    n, k = len(labels), int(labels.max()) + 1
+    place = (k * np.arange(n))[:, None]
+    counts = np.bincount((place + labels[neighbors]).ravel(), minlength=n * k)
+    return counts.reshape(n, k).astype(np.float64)
 
 
 def join_views(views: Sequence[Features]) -> Floats:

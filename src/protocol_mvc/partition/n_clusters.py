@@ -29,7 +29,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from protocol_mvc.partition.candidates import whitening
-from protocol_mvc.partition.graphs import Communities, Features, Floats, Labels, ViewSpace
+from protocol_mvc.partition.communities import GroupedCommunities
+from protocol_mvc.partition.graphs import (
+    Communities,
+    Features,
+    Floats,
+    Labels,
+    ViewSpace,
+    count_votes,
+    nearest_in_views,
+)
 from protocol_mvc.partition.merging import Merging, merge_by
 from protocol_mvc.partition.separation import mean_separation, valley
 
@@ -43,6 +52,7 @@ CLEAR_VALLEY, SEPARATION_RANGE = 0.6, 3.0  # of the equation of the module
 N_COMMUNITIES, COMMUNITY_SIZE = 80, 12  # the most communities, and their mean size in smaller data
 MIN_COMMUNITIES, MIN_COMMUNITY_SIZE = 20, 5  # the same in very small data
 N_NEIGHBORS, SAMPLES_PER_NEIGHBOR, MIN_NEIGHBORS = 15, 20, 5
+MIN_SAMPLES_GROUPED = 2000  # from which on communities start from small groups, which is faster
 N_EDGES = 10  # of a sample in the graph whose communities are found
 SHRINKAGE = 0.1  # of the covariance within communities
 
@@ -147,8 +157,9 @@ def count_range(path: Floats) -> tuple[int, int, int]:
 class Space(NamedTuple):
     """Features in which groups are compared."""
 
-    white: ViewSpace  #: the views, whitened within communities
-    whole: Floats  #: all views side by side (n, d), likewise
+    views: list[Features]  #: the views (n, d_v), whitened within communities
+    neighbors: list[Labels]  #: nearest neighbours (n, k) in every view
+    whole: Features  #: all views side by side (n, d), likewise
     usual: float  #: separation of communities that are next to each other
 
 
@@ -167,15 +178,17 @@ def divide(views: Sequence[Features], learned: Sequence[Features], seed: int) ->
         return None
     n_neighbors = int(np.clip(n // SAMPLES_PER_NEIGHBOR, MIN_NEIGHBORS, N_NEIGHBORS))
     found = [ViewSpace(features, n_neighbors) for features in (learned, views)]
-    groups = [Communities(space.graph("all", N_EDGES), seed).about(most) for space in found]
+    kind = GroupedCommunities if n >= MIN_SAMPLES_GROUPED else Communities
+    groups = [kind(space.graph("all", N_EDGES), seed).about(most) for space in found]
     spaces = [_compared(space, own) for space, own in zip(found, groups, strict=True)]
     return Divisions(groups, spaces)
 
 
 def _compared(space: ViewSpace, groups: Labels) -> Space:
     """Return the space in which groups are compared: whitened within the given communities."""
-    white = ViewSpace([_whiten(x, groups) for x in space.views], space.n_neighbors)
-    return Space(white, _whiten(space.joined, groups), _usual_separation(white, groups))
+    white = [_whiten(x, groups) for x in space.views]
+    found = Space(white, nearest_in_views(white, space.n_neighbors), _whiten(space.joined, groups), 0.0)
+    return found._replace(usual=_usual_separation(found, groups))
 
 
 def split_trees(views: Sequence[Features], learned: Sequence[Features], seed: int) -> list[list[Split]]:
@@ -199,11 +212,10 @@ def cluster_tree(
     return [] if found is None or labels.max() == 0 else split_tree(found.spaces, labels)
 
 
-def _whiten(x: Features, groups: Labels) -> Floats:
+def _whiten(x: Features, groups: Labels) -> Features:
     """Return the features (n, d), the covariance within the groups being the identity."""
     centred = np.asarray(x, np.float64) - np.mean(x, axis=0, dtype=np.float64)
-    white: Floats = centred @ whitening(centred, groups, SHRINKAGE)
-    return white
+    return (centred @ whitening(centred, groups, SHRINKAGE)).astype(np.float32)
 
 
 def split_tree(spaces: Sequence[Space], groups: Labels) -> list[Split]:
@@ -215,7 +227,7 @@ def split_tree(spaces: Sequence[Space], groups: Labels) -> list[Split]:
         spaces: features in which groups are compared; the neighbours in the first tell which groups are near.
         groups: group of each sample (n,).
     """
-    mergings = [_merging(space.white, groups) for space in spaces]
+    mergings = [_merging(space, groups) for space in spaces]
     first, *others = mergings
     number, tree = {c: c for c in first.members}, []
     m = len(number)
@@ -291,7 +303,7 @@ def pruned_evidence(tree: Sequence[Split]) -> Floats:
 
 def compare(space: Space, margin: float, a: Labels, b: Labels) -> tuple[float, float, float, float]:
     """Return evidence, margin, valley and separation of two groups in a space."""
-    depth, apart = valley(space.whole, a, b), mean_separation(space.white.views, a, b)
+    depth, apart = valley(space.whole, a, b), mean_separation(space.views, a, b)
     return evidence(margin, depth, apart - space.usual), margin, depth, apart
 
 
@@ -301,19 +313,19 @@ def evidence(margin: float, depth: float, separation: float) -> float:
     return max(margin, 0.0) * min(depth / CLEAR_VALLEY, 1.0) * apart
 
 
-def _merging(white: ViewSpace, groups: Labels) -> Merging:
+def _merging(space: Space, groups: Labels) -> Merging:
     """Return the state of a merging before the first merge."""
-    return Merging(np.sum(white.votes(groups), axis=0), groups)
+    return Merging(np.sum([count_votes(table, groups) for table in space.neighbors], axis=0), groups)
 
 
-def _usual_separation(white: ViewSpace, groups: Labels) -> float:
+def _usual_separation(space: Space, groups: Labels) -> float:
     """Return the median separation of a community from the one with which it is confused most."""
-    merging, found = _merging(white, groups), []
+    merging, found = _merging(space, groups), []
     for a, rows in merging.members.items():
         near = merging.nearest(a).tolist()
         if near:
             b = min(near, key=lambda c: merging.margin(a, c))
-            found.append(mean_separation(white.views, rows, merging.members[b]))
+            found.append(mean_separation(space.views, rows, merging.members[b]))
     return float(np.median(found)) if found else 0.0
 
 
