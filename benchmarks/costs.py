@@ -29,7 +29,7 @@ MAX_STABILITY, MAX_AUTO, MAX_ERROR = 1.5, 2.0, 0.25  # in relation to the fit
 PARALLEL_DATASET = "hdigit"
 NOTE = (
     "CPU seconds of a fit, and in relation to it those of a fit with n_clusters='auto' and of `stability` "
-    "with five refits. The estimate is that of the command `info`, in relation to the wall seconds of the fit."
+    "with five refits. The estimate is that of the command `info`, in relation to the seconds of the fit."
 )
 
 

@@ -426,7 +426,7 @@ class MultiViewClusterer(
 
     def _set_results(self, inferred: Inferred, history: list[EpochRecord], device: torch.device) -> None:
         """Set the fitted attributes, with the clusters numbered from the largest to the smallest."""
-        proba = inferred.log_proba.exp().numpy()
+        proba = inferred.log_proba.exp_().numpy()  # in place: of large data it is the largest array
         sizes = np.bincount(hard_labels(proba), minlength=inferred.log_proba.shape[1])
         self._order, self._edits, self._names = np.argsort(-sizes, kind="stable"), (), None
         self._set_distributions(proba[:, self._order])
