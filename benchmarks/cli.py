@@ -8,6 +8,7 @@ import typer
 
 from benchmarks import (
     clusters,
+    costs,
     fashion,
     n_clusters,
     plots,
@@ -166,6 +167,23 @@ def run_profile(
     wanted = quality.quality_units(["protocol"], names, split(seeds, int, "seed"))
     _collect(wanted, records, {}, profile.STUDY, profile.profile_fit)
     typer.echo(render.body(profile.section(read_records([str(records)]))), nl=False)
+
+
+@app.command("costs")
+def run_costs(
+    datasets: Annotated[
+        str, typer.Option(help=f"{', '.join(quality.HALVES)}, all, or names separated by commas.")
+    ] = "all",
+    seeds: Seeds = "0",
+    records: RecordFile = RESULTS / "costs.jsonl",
+    data_home: DataHome = None,
+) -> None:
+    """Measure n_clusters='auto', `stability` and info's estimate beside a fit; use OMP_NUM_THREADS=1."""
+    names = quality.dataset_names(datasets)
+    check_known(names, DATASETS, "data set")
+    wanted = quality.quality_units(["protocol"], names, split(seeds, int, "seed"))
+    _collect(wanted, records, {}, costs.STUDY, costs.measure)
+    typer.echo(render.body(costs.section(read_records([str(records)]))), nl=False)
 
 
 @app.command()
@@ -348,6 +366,7 @@ def report(
 
 app.command()(fashion.rebuild_fashion)
 app.command()(startup.startup)
+app.command()(costs.parallel)
 app.command()(clusters.markers)
 app.command()(clusters.textbook)
 app.command()(clusters.unseen)

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from benchmarks import adversary, n_clusters, paper, paper_page, profile, tables
+from benchmarks import adversary, costs, n_clusters, paper, paper_page, profile, tables
 from benchmarks.quality import quality
 from benchmarks.records import Record
 from benchmarks.tables import STUDIES, Section
@@ -22,6 +22,7 @@ SECTIONS: dict[str, Maker] = {
     **{name: partial(tables.study_section, name=name) for name in STUDIES},
     "speed": tables.speed,
     "profile": profile.section,
+    "costs": costs.section,
     "adversary": adversary.section,
 }
 METHOD_SECTIONS: dict[str, Maker] = {

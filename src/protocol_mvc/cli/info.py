@@ -8,11 +8,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import torch
 from rich.filesize import decimal
 
 from protocol_mvc.cli.output import Console, JsonDict, table
 from protocol_mvc.cli.settings import Settings, make_model
 from protocol_mvc.cli.sources import Source, read_data
+from protocol_mvc.data import data_hash
 from protocol_mvc.data.checks import is_mapped, is_sparse, row_slices
 from protocol_mvc.data.scaling import Scaler, describe_scaling, fit_scalers
 from protocol_mvc.data.statistics import column_statistics
@@ -23,6 +25,8 @@ from protocol_mvc.estimators.clusterers import ESTIMATORS
 from protocol_mvc.exceptions import DivergenceError
 from protocol_mvc.io.hdf5 import Inventory, list_contents
 from protocol_mvc.io.write import ANNOTATED
+from protocol_mvc.methods.base import infer_all
+from protocol_mvc.partition.outliers import fit_reference, outlier_scores
 from protocol_mvc.partition.selection import find_partition
 from protocol_mvc.training.loop import train
 from protocol_mvc.training.stage import Stage
@@ -34,6 +38,7 @@ DUPLICATE_SHARE = 0.01  # share of duplicate samples above which there is a note
 HEADERS = ("view", "features", "type", "range", "zeros", "constant", "missing", "duplicate")
 TRIAL_SAMPLES, TRIAL_STEPS, TRIAL_EPOCHS = 2048, 8, 4
 N_SPACES = 6  # in which PROTOCOL searches its starting partition
+START_EXPONENT = 1.4  # of the growth of the neighbour search and the starting partition with the samples
 WIDTH_FIELDS = ("projection_dim", "feature_dim", "latent_dim")
 
 
@@ -235,7 +240,7 @@ class StageTime(NamedTuple):
         growth = n / stage_samples(self.stage, n_measured)
         n_steps = sampling.n_steps(-(-n // batch_size), is_subsample=n < n_samples)
         per_epoch = growth * self.on_epoch_start + n_steps * self.step
-        return growth * self.on_start + self.stage.n_epochs * per_epoch
+        return float(growth**START_EXPONENT) * self.on_start + self.stage.n_epochs * per_epoch
 
 
 def stage_samples(stage: Stage, n_samples: int) -> int:
@@ -249,7 +254,10 @@ def estimate_cost(views: Views, model: MultiViewClusterer) -> Cost:
     The peak memory is that of the data (unless memory-mapped), the subsample of a stage and the outputs.
     """
     rows, n = np.sort(np.random.default_rng(0).permutation(len(views))[:TRIAL_SAMPLES]), len(views)
+    started = time.perf_counter()
+    data_hash(views[rows])
     method, source, generator, _ = model._set_up(views[rows])
+    preparation = time.perf_counter() - started
     stages = method.stages()
     n_used = max((stage_samples(stage, n) for stage in stages if stage.n_epochs), default=n)
     n_columns = sum(scaler.n_outputs for scaler in source.scalers)
@@ -269,7 +277,19 @@ def estimate_cost(views: Views, model: MultiViewClusterer) -> Cost:
     except DivergenceError:
         return Cost(int(n_bytes), None)
     batch_size = model._resolved_batch_size()
-    return Cost(int(n_bytes), sum(t.extrapolate(n, len(rows), batch_size) for t in times))
+    training = sum(t.extrapolate(n, len(rows), batch_size) for t in times)
+    return Cost(int(n_bytes), training + (preparation + measure_inference(method, source)) * n / len(rows))
+
+
+def measure_inference(method: Any, source: Any) -> float:
+    """Return the seconds of the passes after the training: two of inference and one of outlier scores."""
+    batch = source.take(torch.arange(len(source)))
+    reference = fit_reference([x.cpu().numpy() for x in batch.views], source.views.mask)
+    started = time.perf_counter()
+    for _ in range(2):
+        infer_all(method, source, features=False)
+    outlier_scores(reference, batch.views, batch.present)
+    return time.perf_counter() - started
 
 
 def measure_stage(stage: Stage, method: Any, source: Any, generator: Any) -> StageTime:

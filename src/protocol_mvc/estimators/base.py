@@ -26,7 +26,7 @@ from protocol_mvc.data.hashing import data_hash
 from protocol_mvc.data.matching import column_positions, match_views, read_like_fit, warn_without_names
 from protocol_mvc.data.scaling import fit_scalers
 from protocol_mvc.data.views import Views, as_views, warn_unconnected
-from protocol_mvc.estimators.cluster_count import count_in_views, parse_auto
+from protocol_mvc.estimators.cluster_count import Alignment, aligns_alike, count_in_views, parse_auto
 from protocol_mvc.estimators.outliers import OutlierMixin
 from protocol_mvc.estimators.splitting import refuse_split_views
 from protocol_mvc.estimators.steering import SteeringMixin, hard_labels, labels_before
@@ -158,11 +158,12 @@ class MultiViewClusterer(
         digest = require_equal("data", data_hash(views))
         identity = fit_identity(self, digest)
         checkpoint = None if checkpoint_dir is None else Checkpoint(checkpoint_dir, identity)
+        alignment = Alignment()
         with progress("Fitting", visible=self.verbose > 0) as advance:
-            module, source, generator, count = self._set_up(views, checkpoint)
+            module, source, generator, count = self._set_up(views, checkpoint, alignment)
             stages = module.stages()
             advance("Fitting", 0, total=sum(stage.n_epochs for stage in stages))
-            observers = [_ProgressBar(advance), *([checkpoint] if checkpoint else []), *callbacks]
+            observers = [_ProgressBar(advance), *([checkpoint] if checkpoint else []), *callbacks, alignment]
             history = train(module, stages, source, generator, observers)
         validate_data(self, table, reset=True, skip_check_array=True)
         self.module_ = module.eval().requires_grad_(False)
@@ -352,20 +353,25 @@ class MultiViewClusterer(
         return resolve_auto(self.batch_size, default)
 
     def _set_up(
-        self, views: Views, checkpoint: Checkpoint | None = None
+        self, views: Views, checkpoint: Checkpoint | None = None, alignment: Alignment | None = None
     ) -> tuple[Any, Source, torch.Generator, ClusterCountSuggestion | None]:
-        """Return the untrained module, the source of batches, the random generator and the suggested K."""
+        """Return the untrained module, the source of batches, the random generator and the suggested K.
+
+        If the search for K aligned the views as the fit would, the alignment is kept.
+        """
         config, device = self._resolved_config(), resolve_device(self.device)
         seed = (
             resolve_seed(self.random_state) if checkpoint is None else checkpoint.seed_or(self.random_state)
         )
         seed = int(broadcast(torch.tensor(seed)))
         generator, bounds = torch.Generator().manual_seed(seed), parse_auto(self.n_clusters)
-        count = None if bounds is None else count_in_views(views, bounds, seed)
+        size, scaling = int(self._resolved_batch_size()), resolve_auto(self.scaling, self._method.scaling)
+        if not aligns_alike(config, size, scaling, device):
+            alignment = None
+        count = None if bounds is None else count_in_views(views, bounds, seed, alignment)
         n_clusters = self.n_clusters if count is None else int(broadcast(torch.tensor(count.n_clusters)))
-        scaling = resolve_auto(self.scaling, self._method.scaling)
-        scalings = fit_scalers(views, scaling, getattr(config, "n_components", None))
-        size = int(self._resolved_batch_size())
+        scalings = tuple(alignment.scalers) if alignment else ()
+        scalings = scalings or fit_scalers(views, scaling, getattr(config, "n_components", None))
         source = Source(views, scalings, batch_size=size, device=device, shared=True)
         dims = [scaler.n_outputs for scaler in scalings]
         method = build(lambda: self._method(config, dims, n_clusters), generator).to(device)
@@ -420,7 +426,7 @@ class MultiViewClusterer(
 
     def _set_results(self, inferred: Inferred, history: list[EpochRecord], device: torch.device) -> None:
         """Set the fitted attributes, with the clusters numbered from the largest to the smallest."""
-        proba = inferred.log_proba.exp().numpy()
+        proba = inferred.log_proba.exp_().numpy()  # in place: of large data it is the largest array
         sizes = np.bincount(hard_labels(proba), minlength=inferred.log_proba.shape[1])
         self._order, self._edits, self._names = np.argsort(-sizes, kind="stable"), (), None
         self._set_distributions(proba[:, self._order])
