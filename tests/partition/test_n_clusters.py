@@ -221,6 +221,10 @@ class TestRange:
         assert most - least > 4
 
     def test_one_weak_split_is_made_if_it_is_stronger_than_any_of_one_cloud(self):
-        weak, cloud = (count_range(np.r_[first, np.full(30, 0.1)]) for first in (0.5, 0.4))
+        weak, cloud = (count_range(np.r_[first, np.full(30, 0.2)]) for first in (0.5, 0.4))
         assert weak == (2, 1, 2)
-        assert cloud == (1, 1, 1)
+        assert cloud[0] == 1
+
+    def test_more_is_asked_where_splits_of_one_group_look_like_more(self):
+        found = [count_range(np.r_[np.full(5, 0.9), 0.6, np.full(30, usual)])[0] for usual in (0.1, 0.4)]
+        assert found == [7, 6]

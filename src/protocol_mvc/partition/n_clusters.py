@@ -19,7 +19,8 @@ pruning (Breiman et al., 1984): of all subtrees with the same root, the one with
 :math:`e - \theta` over its splits is kept. A strong split below a weak one pays for it, and many weak splits
 below a strong one do not hide behind it. The samples are divided into communities in both spaces, and the
 evidence e(K) at which K groups are left is averaged over both trees. The number of clusters is the largest K
-with :math:`e(K) \geq 0.66`; the range is described in `count_range`.
+with :math:`e(K) \geq \theta = 0.45 + 0.6 u`, where u is the usual evidence of a split of one group, for which
+the mean of e(10) to e(29), at most 0.4, stands: where such splits look like nothing, less is asked. The range is described in `count_range`.
 """
 
 import math
@@ -42,12 +43,13 @@ from protocol_mvc.partition.graphs import (
 from protocol_mvc.partition.merging import Merging, merge_by
 from protocol_mvc.partition.separation import mean_separation, valley
 
-ENOUGH = 0.66  # evidence of a split that is made
-ENOUGH_FOR_TWO = 0.45  # the same of the first split: one cloud, of any shape that was tried, has less
-STRONGER, WEAKER = 0.06, 0.12  # more and less evidence at the ends of the range, see `count_range`
-NEGLIGIBLE, CERTAIN = 0.4, 0.8  # evidence without doubt: no range beyond, and groups beyond doubt
+ENOUGH, USUAL_WEIGHT = 0.45, 0.6  # evidence of a split that is made: without usual evidence, and its weight
+USUAL_GROUPS, MAX_USUAL = slice(8, 28), 0.4  # splits to 10 to 29 groups, and a limit of their evidence
+ENOUGH_FOR_TWO = 0.45  # evidence of the first split: one cloud, of any shape that was tried, has less
+STRONGER, WEAKER = 0.06, 0.14  # more and less evidence at the ends of the range, see `count_range`
+NEGLIGIBLE, CERTAIN = 0.3, 0.8  # evidence without doubt: no range beyond, and groups beyond doubt
 WEAK = 0.5  # evidence below which two given clusters look like one group
-MIN_RATIO, MAX_RATIO = 1.2, 1.75  # of the ends of a range to the number where there is doubt
+MAX_RATIO_BELOW, MAX_RATIO_ABOVE = 1.4, 2.25  # of the number to the ends of the range
 CLEAR_VALLEY, SEPARATION_RANGE = 0.6, 3.0  # of the equation of the module
 N_COMMUNITIES, COMMUNITY_SIZE = 80, 12  # the most communities, and their mean size in smaller data
 MIN_COMMUNITIES, MIN_COMMUNITY_SIZE = 20, 5  # the same in very small data
@@ -137,21 +139,23 @@ def count_range(path: Floats) -> tuple[int, int, int]:
     """Return the number of groups, the fewest and the most that are possible.
 
     The fewest have `STRONGER` more evidence, the most `WEAKER` less. If the last split that is made is not
-    certain, or the next one not negligible, the range has at least the ratio `MIN_RATIO` on that side, and at
-    most `MAX_RATIO`.
+    certain, or the next one not negligible, the range has at least one more number on that side; it is at
+    most `MAX_RATIO_BELOW` and `MAX_RATIO_ABOVE` wide.
 
     Args:
         path: evidence of the splits that lead to 2, 3, ... groups, in descending order.
     """
-    found, least, most = (1 + int((path >= ENOUGH + e).sum()) for e in (0, STRONGER, -WEAKER))
+    usual = min(float(path[USUAL_GROUPS].mean()), MAX_USUAL) if len(path) > USUAL_GROUPS.start else 0.0
+    enough = ENOUGH + USUAL_WEIGHT * usual
+    found, least, most = (1 + int((path >= enough + e).sum()) for e in (0, STRONGER, -WEAKER))
     if found == 1 and len(path) and path[0] >= ENOUGH_FOR_TWO:
         found = 2
     if found > 1 and path[found - 2] < CERTAIN:
-        least = min(least, found - 1, math.floor(found / MIN_RATIO))
+        least = min(least, found - 1)
     if found <= len(path) and path[found - 1] > NEGLIGIBLE:
-        most = max(most, found + 1, math.ceil(found * MIN_RATIO))
-    least, most = max(least, math.floor(found / MAX_RATIO)), min(most, max(2, math.floor(found * MAX_RATIO)))
-    return found, min(least, found), min(max(found, most), len(path) + 1)
+        most = max(most, found + 1)
+    least = min(found, max(least, math.floor(found / MAX_RATIO_BELOW)))
+    return found, least, max(found, min(most, math.floor(MAX_RATIO_ABOVE * found), len(path) + 1))
 
 
 class Space(NamedTuple):
