@@ -36,6 +36,7 @@ class OutlierMixin:
     module_: Any
     outlier_scores_: Floats
     _reference: OutlierReference | None = None
+    _scores_outliers = True  # refits need no scores
 
     @with_threads
     def outlier_score(self, X: Any) -> Floats:
@@ -84,6 +85,9 @@ class OutlierMixin:
 
     def _fit_outliers(self, source: Source) -> None:
         """Keep some training samples of every cluster, and score all."""
+        if not self._scores_outliers:
+            self._reference = None
+            return
         width = sum(scaler.n_outputs for scaler in source.scalers)
         n_points = min(MAX_POINTS, max(MAX_VALUES // width, 100))
         rows = stratified_rows(self.labels_, n_points)

@@ -240,13 +240,17 @@ class MeanConsensusNetwork(nn.Module):
         """Return the outputs of each view; there are no reconstructions."""
         return self.encode(views), []
 
-    def fuse(self, z: list[Tensor], present: Tensor | None = None) -> ConsensusOutputs:
+    def fuse(
+        self, z: list[Tensor], present: Tensor | None = None, *, classify: bool = True
+    ) -> ConsensusOutputs:
         """Return the mean U of the projections, scaled to unit norm, and its logits (Eq. 8).
 
         Args:
             z: projections of each view (n, projection_dim).
             present: whether a sample has a view (n, n_views); the mean is over the views that it has.
+            classify: without it the logits are empty.
         """
         stacked = torch.stack(z, dim=1)
         u = functional.normalize((stacked if present is None else stacked * present[:, :, None]).mean(1))
-        return ConsensusOutputs(u.new_empty(0), z, u, self.classifier(u), u)
+        logits = self.classifier(u) if classify else u.new_empty(0)
+        return ConsensusOutputs(u.new_empty(0), z, u, logits, u)

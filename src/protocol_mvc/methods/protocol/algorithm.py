@@ -172,13 +172,16 @@ class Protocol(DeepMethod):
         h = self.network.project([torch.cat(pair) for pair in pairs])  # one pass is faster than two
         own, other = ([x[part] for x in h] for part in (slice(n), slice(n, None)))
         # logits are needed with pseudo-labels only, and those of the neighbours never
-        codes = ViewOutputs(own, own, []) if context.labels is None else self.network.view_outputs(own)
-        around = self.fuse(neighbors, ViewOutputs(other, other, []))
-        return self.fuse(batch, codes)._replace(neighbors=around), []
+        labelled = context.labels is not None
+        codes = self.network.view_outputs(own) if labelled else ViewOutputs(own, own, [])
+        around = self.fuse(neighbors, ViewOutputs(other, other, []), classify=False)
+        return self.fuse(batch, codes, classify=labelled)._replace(neighbors=around), []
 
-    def fuse(self, batch: Batch, codes: ViewOutputs) -> Outputs:
-        """Gather the codes of a batch from all processes, and add the consensus."""
+    def fuse(self, batch: Batch, codes: ViewOutputs, *, classify: bool = True) -> Outputs:
+        """Gather the codes of a batch from all processes, and add the consensus, with or without logits."""
         batch, codes = gather_outputs(batch, codes)
+        if isinstance(self.network, MeanConsensusNetwork):
+            return Outputs(batch, codes, self.network.fuse(codes.z, batch.present, classify=classify))
         return Outputs(batch, codes, self.network.fuse(codes.z, batch.present))
 
     @property
