@@ -20,7 +20,8 @@ pruning (Breiman et al., 1984): of all subtrees with the same root, the one with
 below a strong one do not hide behind it. The samples are divided into communities in both spaces, and the
 evidence e(K) at which K groups are left is averaged over both trees. The number of clusters is the largest K
 with :math:`e(K) \geq \theta = 0.45 + 0.6 u`, where u is the usual evidence of a split of one group, for which
-the mean of e(10) to e(29), at most 0.4, stands: where such splits look like nothing, less is asked. The range is described in `count_range`.
+the mean of e(10) to e(29), at most 0.4, stands: where such splits look like nothing, less is asked. The range
+is described in `count_range`.
 """
 
 import math
