@@ -90,12 +90,20 @@ class Source:
         Matrix products of different heights round differently. Equal heights make the result for a sample
         independent of the other samples.
         """
-        for start in self._local(torch.arange(0, len(self), BLOCK)).tolist():
+        for start in self._block_starts().tolist():
             rows = torch.arange(start, start + BLOCK)
             if start + BLOCK <= len(self):
                 yield self._batch(rows, self._cached, slice(start, start + BLOCK))  # a slice is not copied
             else:
                 yield self.take(rows.clamp_max(len(self) - 1))
+
+    @property
+    def n_blocks(self) -> int:
+        """Number of blocks of this process."""
+        return len(self._block_starts())
+
+    def _block_starts(self) -> Tensor:
+        return self._local(torch.arange(0, len(self), BLOCK))
 
     def sample(
         self, max_samples: int, seed: int

@@ -15,7 +15,7 @@ from sklearn.base import (
     ClusterMixin,
     TransformerMixin,
 )
-from sklearn.utils import Tags, TransformerTags
+from sklearn.utils import Tags, TransformerTags, gen_batches
 from sklearn.utils._set_output import _get_output_config
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -429,7 +429,9 @@ class MultiViewClusterer(
         proba = inferred.log_proba.exp_().numpy()  # in place: of large data it is the largest array
         sizes = np.bincount(hard_labels(proba), minlength=inferred.log_proba.shape[1])
         self._order, self._edits, self._names = np.argsort(-sizes, kind="stable"), (), None
-        self._set_distributions(proba[:, self._order])
+        for rows in gen_batches(len(proba), BLOCK):
+            proba[rows] = proba[rows][:, self._order]
+        self._set_distributions(proba)
         self.class_prior_ = self.module_.class_prior().cpu().numpy()[self._order]
         self.view_weights_ = self.module_.view_weights().cpu().numpy()
         self.embedding_: Any = inferred.embedding.numpy() if inferred.embedding.shape[1] else None

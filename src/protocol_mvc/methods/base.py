@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from protocol_mvc.data.batches import Batch, Source
+from protocol_mvc.data.batches import BLOCK, Batch, Source
 from protocol_mvc.data.views import Views
 from protocol_mvc.nn.network import present_rows
 from protocol_mvc.nn.seeded import evaluating
@@ -103,11 +103,15 @@ def map_batches(module: nn.Module, source: Source, give: Callable[[Batch], Itera
 
     With several processes, each handles a part of the batches, and all get the whole result.
     """
+    whole: list[Tensor] = []  # allocated once: parts that are joined at the end would take twice the memory
     with evaluating(module):
-        parts = [[x.cpu() for x in give(batch)] for batch in source.blocks()]
-        if not parts:  # more processes than blocks: only the shape is needed
-            parts = [[x[:0].cpu() for x in give(source.take(torch.tensor([0])))]]
-    whole = [torch.cat(column) for column in zip(*parts, strict=True)]
+        for i, batch in enumerate(source.blocks()):
+            parts = [x.cpu() for x in give(batch)]
+            whole = whole or [x.new_empty((source.n_blocks * BLOCK, *x.shape[1:])) for x in parts]
+            for column, x in zip(whole, parts, strict=True):
+                column[i * BLOCK : (i + 1) * BLOCK] = x
+        if not whole:  # more processes than blocks: only the shape is needed
+            whole = [x[:0].cpu() for x in give(source.take(torch.tensor([0])))]
     return [(all_gather(x) if source.shared else x)[: len(source)] for x in whole]
 
 
