@@ -202,12 +202,20 @@ def infer_early(method: Protocol, source: Source, stage: str) -> Inferred:
     return infer_all(copy, source)
 
 
-def grid(name: str, method: str = "protocol") -> Iterator[dict[str, Any]]:
-    """Yield all combinations of a pair of fields with the preset's among them; the first varies slowest."""
-    default = config_of(method)
-    fields = {field: sorted({*values, get_field(default, field)}) for field, values in GRIDS[name].items()}
+def grid(name: str, method: str = "protocol", *, one_at_a_time: bool = False) -> Iterator[dict[str, Any]]:
+    """Yield all combinations of a pair of fields with the preset's among them; the first varies slowest.
+
+    Args:
+        name: name of the pair of fields, see `GRIDS`.
+        method: method whose preset is changed.
+        one_at_a_time: leave out combinations that change both fields of the preset.
+    """
+    default = {field: get_field(config_of(method), field) for field in GRIDS[name]}
+    fields = {field: sorted({*values, default[field]}) for field, values in GRIDS[name].items()}
     for values in product(*fields.values()):
-        yield dict(zip(fields, values, strict=True))
+        cell = dict(zip(fields, values, strict=True))
+        if not one_at_a_time or any(cell[field] == default[field] for field in cell):
+            yield cell
 
 
 def _load(unit: Unit) -> tuple[Views, Labels]:

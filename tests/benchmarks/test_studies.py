@@ -145,3 +145,10 @@ def test_a_grid_has_every_pair_once_and_the_default(name: str):
     assert len(cells) == len(pairs) == len(sides[0]) * len(sides[1])
     for cell in cells:
         config_of("protocol", cell)
+
+
+def test_a_grid_can_vary_one_field_at_a_time():
+    cells, default = list(studies.grid("pseudo-labels", one_at_a_time=True)), config_of("protocol")
+    assert len(cells) == 9
+    for cell in cells:
+        assert sum(value != get_field(default, field) for field, value in cell.items()) <= 1
