@@ -26,8 +26,8 @@ ABLATION: dict[str, Config] = {
     "base+pot": {"losses.rebalanced": False},
     "base+pot+clr": {},
 }
-# The same with the preset "paper", whose last variant is the preset itself. In the second, POT labels guide the
-# contrast, and every prediction learns them: without the class-level loss, the mixture alone is less stable.
+# The same with the preset "paper", whose last variant is the preset itself. In the second one, every prediction
+# learns the POT labels: without the class-level loss, those of the mixture alone are less stable.
 PAPER_ABLATION = {
     "paper-base": ABLATION["base"],
     "paper-base+pot": {**ABLATION["base+pot"], "losses.pseudo_label_loss": "per_head"},
