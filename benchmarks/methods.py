@@ -26,7 +26,7 @@ ABLATION: dict[str, Config] = {
     "base+pot": {"losses.rebalanced": False},
     "base+pot+clr": {},
 }
-# The same with the preset "paper", whose last variant is the preset itself. In the second one, every prediction
+# The same with the preset "paper", whose last variant is the preset itself. In the second, every prediction
 # learns the POT labels: without the class-level loss, those of the mixture alone are less stable.
 PAPER_ABLATION = {
     "paper-base": ABLATION["base"],

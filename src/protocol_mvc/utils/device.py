@@ -31,7 +31,7 @@ def has_native_bfloat16(device: torch.device) -> bool:
     as long as those in float32.
     """
     if device.type == "cuda":
-        return torch.cuda.is_bf16_supported(including_emulation=False)
+        return bool(torch.cuda.is_bf16_supported(including_emulation=False))
     known = (getattr(torch.cpu, f"_is_{name}_supported", None) for name in ("amx_tile", "avx512_bf16"))
     return device.type == "cpu" and any(bool(supported()) for supported in known if supported is not None)
 
