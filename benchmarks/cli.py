@@ -284,6 +284,9 @@ def sensitivity(
     changes: Set = None,
     records: RecordFile = RESULTS / "sensitivity.jsonl",
     method: Method = "protocol",
+    one_at_a_time: Annotated[
+        bool, typer.Option("--one-at-a-time", help="Leave out cells that change both fields of the preset.")
+    ] = False,
     figure: Figure = FIGURES / "sensitivity.png",
     data_home: DataHome = None,
 ) -> None:
@@ -294,7 +297,7 @@ def sensitivity(
     given = chosen_changes(changes, wanted)
     rows: dict[str, list[Record]] = {name: [] for name in chosen}
     for name in chosen:
-        for cell in studies.grid(name, method):
+        for cell in studies.grid(name, method, one_at_a_time=one_at_a_time):
             rows[name] += _collect(wanted, records, {**given, **cell}, "sensitivity")
         _show(*tables.sensitivity_tables(rows[name], name))
     draw(figure, plots.draw_sensitivity, rows)

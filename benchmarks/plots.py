@@ -9,7 +9,7 @@ import numpy as np
 
 from benchmarks.records import Record
 from benchmarks.studies import GRIDS
-from benchmarks.tables import accuracy_grid, data_title
+from benchmarks.tables import accuracy_grid, data_title, epoch_numbers
 from protocol_mvc.report.charts import mark_stages
 
 
@@ -21,13 +21,20 @@ def draw_convergence(records: Sequence[Record], path: Path) -> None:
         for axes, name, style in ((above, "acc", "-"), (above, "nmi", ":"), (below, "loss", "-")):
             values = [epoch[name] for epoch in record["curve"]]
             label = f"{name.upper() if axes is above else name}, seed {record['seed']}"
-            axes.plot(range(1, len(values) + 1), values, style, label=label)
-    mark_stages(above, [epoch["stage"] for epoch in records[0]["curve"]], first_epoch=1)
+            axes.plot(epoch_numbers(record["curve"]), values, style, label=label)
+    mark_stages(above, stage_by_epoch(records[0]["curve"]), first_epoch=1)
     above.set(ylabel="score", ylim=(0, 1))
     below.set(xlabel="epoch", ylabel="loss", yscale="symlog")
     for axes in (above, below):
         axes.legend(fontsize=7)
     _save(figure, path, _title(records[0]))
+
+
+def stage_by_epoch(curve: Sequence[Record]) -> list[str]:
+    """Return the stage of every epoch; a point of the curve stands for the epochs since the one before."""
+    numbers = epoch_numbers(curve)
+    lengths = np.diff([0, *numbers])
+    return [point["stage"] for point, n in zip(curve, lengths, strict=True) for _ in range(n)]
 
 
 def draw_sensitivity(records: dict[str, list[Record]], path: Path) -> None:

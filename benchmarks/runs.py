@@ -63,17 +63,24 @@ def timed_fit(unit: Unit, config: Config, views: Views, labels_true: Labels) -> 
     Stages that earlier runs have in common with this one are not run again. Then the wall time is not known;
     the CPU seconds are those of all stages.
     """
-    callbacks: list[SharedStages] = []
-    if is_long(config):
-        name = NETWORKS[unit.method].estimator.__name__
-        run: Record = {"estimator": name, "data_hash": data_hash(views)}
-        run |= {"n_clusters": len(np.unique(labels_true)), "seed": unit.seed}
-        callbacks = [SharedStages(CHECKPOINTS, run, config)]
+    callbacks = shared_stages(unit, config, views, labels_true)
     with timed() as times:
         model = fit_method(unit.method, views, unit.seed, config, labels_true, callbacks)
     if callbacks and callbacks[0].inherited:
         times = {"cpu_seconds": callbacks[0].cpu_seconds(), "inherited": callbacks[0].inherited}
     return model, times
+
+
+def shared_stages(
+    unit: Unit, config: Config, views: Views, labels_true: Labels, *, resume: bool = True
+) -> list[SharedStages]:
+    """Return the callback that stores the stages of a long run for other runs; empty for short runs."""
+    if not is_long(config):
+        return []
+    name = NETWORKS[unit.method].estimator.__name__
+    run: Record = {"estimator": name, "data_hash": data_hash(views)}
+    run |= {"n_clusters": len(np.unique(labels_true)), "seed": unit.seed}
+    return [SharedStages(CHECKPOINTS, run, config, resume=resume)]
 
 
 def run_missing(

@@ -44,12 +44,14 @@ class SharedStages(Callback):
         folder: folder of all stored states.
         run: what decides the result besides the config: estimator, data, seed and number of clusters.
         config: config of the run.
+        resume: whether to start from a stored state; without it the run makes all its epochs.
 
     Attributes:
         inherited: CPU seconds of the stages that were not run again, and the commit at which they ran.
     """
 
-    def __init__(self, folder: Path, run: Record, config: Config) -> None:
+    def __init__(self, folder: Path, run: Record, config: Config, *, resume: bool = True) -> None:
+        self.resume = resume
         self.parts = [{**run, "config": part} for part in acting_parts(config)]
         self.folders = [folder / _digest(part) for part in self.parts]
         self.inherited: Record = {}
@@ -61,6 +63,8 @@ class SharedStages(Callback):
 
     def load_state(self) -> TrainingState | None:
         """Return the stored state of the latest stage."""
+        if not self.resume:
+            return None
         for part, folder in reversed(list(zip(self.parts, self.folders, strict=True))):
             state = Checkpoint(folder, part).load_state()
             if state is not None:

@@ -1,7 +1,7 @@
 """The studies of the paper besides its main tables; each function makes the measured part of a record."""
 
 from collections.abc import Callable, Iterator
-from itertools import product
+from itertools import count, product
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,16 @@ from benchmarks.methods import (
     with_underscores,
 )
 from benchmarks.records import Record, timed
-from benchmarks.runs import Unit, class_recalls, cluster, group_recalls, rounded_scores, timed_fit
+from benchmarks.runs import (
+    Unit,
+    class_recalls,
+    cluster,
+    group_recalls,
+    rounded_scores,
+    shared_stages,
+    timed_fit,
+)
+from benchmarks.shared_stages import is_long
 from protocol_mvc.data import Views, data_hash, imbalanced_subset
 from protocol_mvc.data.batches import Source
 from protocol_mvc.evaluation import metrics
@@ -38,6 +47,7 @@ Observe = Callable[[Any, Source, EpochRecord], None]
 
 TEST_FRACTION = 0.2  # of the smallest class; the test part has as many samples of every class
 MAX_POINTS = 1000  # of a t-SNE
+LONG_INTERVAL = 5  # epochs between two points of the curve of a long run
 # Pairs of config fields, as in the figures of the paper; `grid` adds the default where it is missing.
 GRIDS: dict[str, dict[str, tuple[float, ...]]] = {
     "temperatures": {
@@ -120,21 +130,28 @@ def balanced_split(labels_true: Labels) -> tuple[Labels, Labels]:
 
 
 def convergence(unit: Unit, config: Config) -> Record:
-    """Return loss, ACC and NMI of every epoch, as if the training ended with it."""
+    """Return loss, ACC and NMI of every epoch, as if the training ended with it; of long runs every fifth."""
     views, labels_true = _load(unit)
-    curve: list[Record] = []
+    curve, numbers = list[Record](), count(1)
+    interval = LONG_INTERVAL if is_long(config) else 1
 
     def observe(method: Any, source: Source, epoch: EpochRecord) -> None:
+        number = next(numbers)
+        is_last = {stage.name: stage.n_epochs for stage in method.stages()}[epoch.stage] == epoch.epoch + 1
+        if number % interval and not is_last:
+            return
         labels = infer_early(method, source, epoch.stage).log_proba.argmax(1).numpy()
         values = {
             "loss": sum(epoch.losses.values()),
             "acc": metrics.clustering_accuracy(labels_true, labels),
             "nmi": metrics.nmi(labels_true, labels),
         }
-        curve.append({"stage": epoch.stage, **{name: round(value, 4) for name, value in values.items()}})
+        rounded = {name: round(value, 4) for name, value in values.items()}
+        curve.append({"stage": epoch.stage, "epoch": number, **rounded})
 
+    stored = shared_stages(unit, config, views, labels_true, resume=False)
     with timed() as times:
-        fit_method(unit.method, views, unit.seed, config, labels_true, [Observer(observe)])
+        fit_method(unit.method, views, unit.seed, config, labels_true, [*stored, Observer(observe)])
     return {"data_hash": data_hash(views), "n_samples": len(views), **times, "curve": curve}
 
 
@@ -185,12 +202,20 @@ def infer_early(method: Protocol, source: Source, stage: str) -> Inferred:
     return infer_all(copy, source)
 
 
-def grid(name: str, method: str = "protocol") -> Iterator[dict[str, Any]]:
-    """Yield all combinations of a pair of fields with the preset's among them; the first varies slowest."""
-    default = config_of(method)
-    fields = {field: sorted({*values, get_field(default, field)}) for field, values in GRIDS[name].items()}
+def grid(name: str, method: str = "protocol", *, one_at_a_time: bool = False) -> Iterator[dict[str, Any]]:
+    """Yield all combinations of a pair of fields with the preset's among them; the first varies slowest.
+
+    Args:
+        name: name of the pair of fields, see `GRIDS`.
+        method: method whose preset is changed.
+        one_at_a_time: leave out combinations that change both fields of the preset.
+    """
+    default = {field: get_field(config_of(method), field) for field in GRIDS[name]}
+    fields = {field: sorted({*values, default[field]}) for field, values in GRIDS[name].items()}
     for values in product(*fields.values()):
-        yield dict(zip(fields, values, strict=True))
+        cell = dict(zip(fields, values, strict=True))
+        if not one_at_a_time or any(cell[field] == default[field] for field in cell):
+            yield cell
 
 
 def _load(unit: Unit) -> tuple[Views, Labels]:

@@ -323,12 +323,12 @@ def convergence_table(runs: Iterable[Record]) -> Table:
     for (method, dataset, ratio), group in by_group(runs).items():
         curves = [run["curve"] for run in group]
         stages = list(dict.fromkeys(epoch["stage"] for curve in curves for epoch in curve))
-        epochs = [converged_epoch([epoch["acc"] for epoch in curve]) for curve in curves]
+        epochs = [epoch_numbers(c)[converged_epoch([e["acc"] for e in c]) - 1] for c in curves]
         for number, stage in enumerate(stages, 1):
             # A stage may be left out with some seeds; then the stage before counts.
             ends = [[e for e in curve if e["stage"] in stages[:number]] or curve[:1] for curve in curves]
             row = {"data": dataset, "R": ratio_text(ratio), "method": method, "stage": stage}
-            row["until epoch"] = mean_std([len(end) for end in ends], 0)
+            row["until epoch"] = mean_std([epoch_numbers(end)[-1] for end in ends], 0)
             for header, name in (("loss", "loss"), ("ACC", "acc"), ("NMI", "nmi")):
                 row[header] = mean_std([end[-1][name] for end in ends])
             row["converged"] = mean_std(epochs, 0) if number == len(stages) else ""
@@ -336,8 +336,13 @@ def convergence_table(runs: Iterable[Record]) -> Table:
     return Table("By stage", pd.DataFrame(rows))
 
 
+def epoch_numbers(curve: Sequence[Record]) -> list[int]:
+    """Return the number of the epoch, from 1, of each point of a curve; older records have all epochs."""
+    return [int(point.get("epoch", i)) for i, point in enumerate(curve, 1)]
+
+
 def converged_epoch(values: Sequence[float]) -> int:
-    """Return the first epoch, from 1, from which the values stay close to the last value."""
+    """Return the number, from 1, of the value from which all values are close to the last one."""
     far = np.flatnonzero(np.abs(np.asarray(values) - values[-1]) > CONVERGED)
     return int(far[-1]) + 2 if len(far) else 1
 

@@ -28,6 +28,16 @@ def test_curves_of_several_seeds_are_drawn(tmp_path):
     assert is_png(path)
 
 
+def test_a_point_of_a_curve_stands_for_the_epochs_since_the_one_before():
+    points = [
+        {"stage": "align", "epoch": 2},
+        {"stage": "align", "epoch": 3},
+        {"stage": "rebalance", "epoch": 5},
+    ]
+    assert plots.stage_by_epoch(points) == ["align"] * 3 + ["rebalance"] * 2
+    assert plots.stage_by_epoch(CURVE) == ["align", "rebalance"]
+
+
 @pytest.mark.parametrize("names", [["pseudo-labels"], ["pseudo-labels", "temperatures"]])
 def test_grids_are_drawn_even_with_missing_cells(tmp_path, names):
     rows = [record(config=config_of("protocol", cell)) for cell in CELLS]

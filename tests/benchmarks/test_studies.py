@@ -84,6 +84,20 @@ def test_a_curve_has_the_epochs_and_losses_of_a_fit_and_its_final_scores(fit):
     assert {name: curve[-1][name] for name in ("acc", "nmi")} == {n: expected[n] for n in ("acc", "nmi")}
 
 
+def test_the_curve_of_a_long_run_has_some_epochs_and_its_stages_are_shared(monkeypatch, tmp_path):
+    monkeypatch.setattr(runs, "CHECKPOINTS", tmp_path)
+    monkeypatch.setattr(studies, "LONG_INTERVAL", 2)
+    lengths = {"schedule.n_epochs_reconstruct": 3, "schedule.n_epochs_align": 2}
+    changes = {**quick("protocol-paper"), **lengths, "schedule.n_epochs_rebalance": 1}
+    unit, config = UNIT._replace(method="protocol-paper"), config_of("protocol-paper", changes)
+    for _ in range(2):  # a stored state does not shorten the curve
+        curve = studies.convergence(unit, config)["curve"]
+        assert [row["epoch"] for row in curve] == [2, 3, 4, 5, 6]
+    run = runs.cluster(unit, config)
+    assert "inherited" in run
+    assert run["scores"]["acc"] == curve[-1]["acc"]
+
+
 @pytest.mark.parametrize("method", ["protocol", "protocol-paper"])
 def test_labels_after_every_epoch_leave_the_method_as_it_is(method: str):
     shapes = []
@@ -131,3 +145,10 @@ def test_a_grid_has_every_pair_once_and_the_default(name: str):
     assert len(cells) == len(pairs) == len(sides[0]) * len(sides[1])
     for cell in cells:
         config_of("protocol", cell)
+
+
+def test_a_grid_can_vary_one_field_at_a_time():
+    cells, default = list(studies.grid("pseudo-labels", one_at_a_time=True)), config_of("protocol")
+    assert len(cells) == 9
+    for cell in cells:
+        assert sum(value != get_field(default, field) for field, value in cell.items()) <= 1

@@ -222,6 +222,13 @@ def test_convergence_shows_the_end_of_every_stage():
     ]
 
 
+def test_convergence_counts_the_epochs_between_the_points_of_a_curve():
+    own = curve(["align", "align", "rebalance"], [0.1, 0.4, 0.7])
+    own = [point | {"epoch": number} for point, number in zip(own, (5, 8, 10), strict=True)]
+    (table,) = SECTIONS["convergence"]([record(study="convergence", curve=own)]).tables
+    assert table.cells[["until epoch", "converged"]].to_numpy().tolist() == [["8", ""], ["10", "10"]]
+
+
 def test_stages_may_be_shorter_or_left_out_with_other_seeds():
     stages = (["align", *["rebalance 1"] * 3, *["rebalance 2"] * 2], ["align", "rebalance 1"])
     curves = list(map(curve, stages, ([0.1, 0.2, 0.3, 0.4, 0.7, 0.8], [0.3, 0.6])))

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from protocol_mvc.utils.device import environment, resolve_device
+from protocol_mvc.utils.device import environment, has_native_bfloat16, resolve_device
 
 
 @pytest.mark.parametrize("device", ["cpu", torch.device("cpu")])
@@ -19,6 +19,27 @@ def test_auto_prefers_cuda_then_mps_then_the_cpu(monkeypatch, cuda: bool, mps: b
     monkeypatch.setattr(torch.cuda, "is_available", lambda: cuda)
     monkeypatch.setattr(torch.backends.mps, "is_available", lambda: mps)
     assert resolve_device("auto") == torch.device(chosen)
+
+
+@pytest.mark.parametrize(
+    ("amx", "avx512", "native"), [(True, False, True), (False, True, True), (False, False, False)]
+)
+def test_a_processor_has_bfloat16_with_one_of_two_instruction_sets(monkeypatch, amx, avx512, native):
+    monkeypatch.setattr(torch.cpu, "_is_amx_tile_supported", lambda: amx, raising=False)
+    monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda: avx512, raising=False)
+    assert has_native_bfloat16(torch.device("cpu")) is native
+
+
+def test_bfloat16_of_an_unknown_processor_or_device_is_not_native(monkeypatch):
+    for name in ("_is_amx_tile_supported", "_is_avx512_bf16_supported"):
+        monkeypatch.delattr(torch.cpu, name, raising=False)
+    assert not has_native_bfloat16(torch.device("cpu"))
+    assert not has_native_bfloat16(torch.device("mps"))
+
+
+def test_a_graphics_card_is_asked_for_bfloat16_without_emulation(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation: not including_emulation)
+    assert has_native_bfloat16(torch.device("cuda"))
 
 
 @pytest.mark.parametrize("device", ["toaster", "cuda:99", "vulkan", 3.5])

@@ -12,6 +12,7 @@ from torch.nn import functional
 
 from protocol_mvc.nn.fusion import Consensus, SampleAttention
 from protocol_mvc.nn.layers import Autoencoder, CosineClassifier, mlp
+from protocol_mvc.utils.device import has_native_bfloat16
 
 
 class ViewOutputs(NamedTuple):
@@ -115,7 +116,7 @@ class MultiViewNetwork(MultiViewAutoencoder):
         heads: "cosine" is one cosine classifier for all views and the consensus, "linear" are two linear
             layers, of Z^v and of U, as in the released code.
         precision: of the matrix products of autoencoders and attention in training; weights, losses and
-            inference are in float32.
+            inference are in float32, and so are all products on devices without native bfloat16.
     """
 
     def __init__(
@@ -149,8 +150,9 @@ class MultiViewNetwork(MultiViewAutoencoder):
 
     def autocast(self) -> torch.autocast:
         """Return the context in which matrix products of the training have the chosen precision."""
-        device = self.project.weight.device.type
-        return torch.autocast(device, torch.bfloat16, enabled=self.mixed_precision and self.training)
+        device = self.project.weight.device
+        enabled = self.mixed_precision and self.training and has_native_bfloat16(device)
+        return torch.autocast(device.type, torch.bfloat16, enabled=enabled)
 
     def reconstruct(self, views: list[Tensor]) -> list[Tensor]:
         """Return the reconstruction (n, D_v) of each view (n, D_v)."""

@@ -8,6 +8,8 @@ from torch import Tensor, nn
 from torch.optim.adam import adam
 
 BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-8
+TINY = 1e-32  # moments below it do not change a weight
+FLUSH_INTERVAL = 100  # steps, in which a moment cannot fall from TINY to a denormal number
 
 
 class Moments(NamedTuple):
@@ -19,9 +21,11 @@ class Moments(NamedTuple):
 
 
 class Adam:
-    """The Adam optimizer, to the same bits as ``torch.optim.Adam(fused=True)``.
+    """The Adam optimizer, with the same steps as ``torch.optim.Adam(fused=True)``.
 
-    The class of torch imports its compiler, which takes two seconds at the start of every process.
+    The class of torch imports its compiler, which takes two seconds at the start of every process. And its
+    moments of weights that get no gradient any more, such as those of inactive units, decay to denormal
+    numbers, with which processors compute many times slower; here they become zero.
 
     Args:
         parameters: the parameters; those that never get a gradient have no moments.
@@ -63,6 +67,15 @@ class Adam:
             eps=EPSILON,
             maximize=False,
         )
+        on_cpu = [self.moments[i].step for i in used[:1] if self.parameters[i].device.type == "cpu"]
+        if any(int(step) % FLUSH_INTERVAL == 0 for step in on_cpu):  # a GPU would have to wait for the number
+            self.flush()
+
+    def flush(self) -> None:
+        """Set moments that are too small to change a weight to zero."""
+        for _, exp_avg, exp_avg_sq in self.moments.values():
+            for moment in (exp_avg, exp_avg_sq):
+                moment.masked_fill_(moment.abs() < TINY, 0)
 
     def state(self) -> dict[str, Tensor]:
         """Return the moments by name, not copied."""

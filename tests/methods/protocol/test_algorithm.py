@@ -15,6 +15,7 @@ from protocol_mvc.methods.base import infer_all
 from protocol_mvc.methods.protocol.algorithm import Context, Protocol
 from protocol_mvc.methods.protocol.config import DEFAULT, PAPER, RELEASED, ProtocolConfig
 from protocol_mvc.methods.protocol.pseudo_labels import InitializedPseudoLabels, complete_views
+from protocol_mvc.nn import network
 from protocol_mvc.nn.seeded import build
 from protocol_mvc.partition.graphs import join_views, nearest_neighbors
 from protocol_mvc.training.loop import train
@@ -255,17 +256,30 @@ class TestPaperTraining:
         assert losses.keys() == {"label", "feature", "class", "reconstruction"}
         assert trained_parts(protocol, losses) == PAPER_PARTS
 
-    def test_low_precision_changes_the_training_little_and_inference_not_at_all(self):
+    def test_low_precision_changes_the_training_little_and_inference_not_at_all(self, monkeypatch):
+        monkeypatch.setattr(network, "has_native_bfloat16", lambda device: True)
         exact, mixed = (
             method(TINY_PAPER, **NO_DROPOUT, structure__precision=p) for p in ("float32", "bfloat16")
         )
         for name in ("align", "rebalance"):
-            pairs = zip(losses_of(exact, name).values(), losses_of(mixed, name).values(), strict=True)
+            pairs = list(zip(losses_of(exact, name).values(), losses_of(mixed, name).values(), strict=True))
             for mine, theirs in pairs:
                 assert mine.dtype == theirs.dtype == torch.float32
                 torch.testing.assert_close(mine, theirs, rtol=0.05, atol=0.05)
+            assert any(not torch.equal(mine, theirs) for mine, theirs in pairs)
         features = [infer_all(x, source(VIEWS)).embedding for x in (exact, mixed)]
         assert torch.equal(*features)
+
+    def test_without_native_bfloat16_the_training_is_in_float32(self, monkeypatch):
+        monkeypatch.setattr(network, "has_native_bfloat16", lambda device: False)
+        exact, mixed = (
+            method(TINY_PAPER, **NO_DROPOUT, structure__precision=p) for p in ("float32", "bfloat16")
+        )
+        for name in ("align", "rebalance"):
+            for mine, theirs in zip(
+                losses_of(exact, name).values(), losses_of(mixed, name).values(), strict=True
+            ):
+                assert torch.equal(mine, theirs)
 
     def test_released_preset_has_two_heads_and_no_gradient_of_the_label_loss(self):
         protocol = method(TINY_RELEASED)
@@ -314,13 +328,26 @@ class TestAblations:
         return method(config, **(NO_DROPOUT if config is TINY_PAPER else {}), **changes)
 
     def test_without_rebalancing_the_contrastive_losses_are_those_of_stage_2(self, config):
-        protocol = self.changed(config, losses__rebalanced=False)
+        plain: dict[str, Any] = {"structure__guidance": "attention"} if config is TINY_PAPER else {}
+        protocol = self.changed(config, **plain, losses__rebalanced=False)
         context = context_of(protocol, "rebalance")
         rebalance = protocol.rebalance(batches()[0], 1.0, fresh(context))
         again = protocol.align(batches()[0], 1.0, fresh(context))
         for term, value in again.items():
             assert torch.equal(value, rebalance[term])
         assert set(rebalance) - set(again) == {"label"}
+
+    def test_pseudo_labels_guide_the_feature_contrast_without_rebalancing_too(self, config):
+        if config is not TINY_PAPER:
+            pytest.skip("neighbours guide the contrast of the default preset")
+        guided = self.changed(config, losses__rebalanced=False)
+        rebalanced = self.changed(config, losses__logit_adjustment=0.0)
+        context, batch = context_of(guided, "rebalance"), batches()[0]
+        mine, plain = guided.rebalance(batch, 1.0, fresh(context)), guided.align(batch, 1.0, fresh(context))
+        other = rebalanced.rebalance(batch, 1.0, context_of(rebalanced, "rebalance"))
+        torch.testing.assert_close(mine["feature"], other["feature"], rtol=1e-6, atol=0)
+        assert torch.equal(mine["class"], plain["class"])
+        assert mine["feature"] < plain["feature"]  # members of a class do not repel each other
 
     def test_without_logit_adjustment_the_feature_loss_is_that_of_stage_2(self, config):
         plain: dict[str, Any] = {"structure__guidance": "attention"} if config is TINY_PAPER else {}

@@ -151,7 +151,7 @@ class Protocol(DeepMethod):
         out, x_hat = self(batch, context)
         t = self.pseudo_labels.labels(out, context.labels)
         loss = pseudo_label_loss(c, self.config.pseudo_labels.consensus_weight, out, t)
-        contrast = self.contrast(out, t if c.rebalanced else None)
+        contrast = self.contrast(out, t)
         terms = {"label": c.pseudo_label_weight * loss} | contrast
         return terms | (reconstruction(batch, x_hat) if x_hat else {})
 

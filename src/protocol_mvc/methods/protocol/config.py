@@ -59,7 +59,8 @@ class AttentionStructure(Config):
     guidance: Literal["attention", "labels"] = "attention"
     #: one cosine classifier (paper), or two linear layers, of Z^v and of U, as in the released code
     heads: Literal["cosine", "linear"] = "cosine"
-    #: of the matrix products of the training; weights, losses and inference are in float32
+    #: of the matrix products of the training; weights, losses and inference are in float32, and so are all
+    #: products on devices without native bfloat16, where float32 is faster
     precision: Literal["float32", "bfloat16"] = "float32"
 
 

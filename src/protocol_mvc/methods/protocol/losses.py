@@ -64,20 +64,20 @@ def contrastive_losses(
         t: pseudo-labels; without them the losses are those of stage 2.
         attention: how attention guides the losses; not used if the outputs have neighbours.
     """
-    n_views = len(out.codes.z)
+    n_views, rebalance_by = len(out.codes.z), t if c.rebalanced else None
     if out.neighbors is not None:
-        feature = _neighbor_loss(c, out, out.neighbors, t)
-        if t is None:  # without labels the clusters mean nothing yet
+        feature = _neighbor_loss(c, out, out.neighbors, rebalance_by)
+        if rebalance_by is None:  # without labels the clusters mean nothing yet
             return {"feature": feature}
-        terms = [_class_loss(c, *view, t) for view in _view_predictions(out)]
+        terms = [_class_loss(c, *view, rebalance_by) for view in _view_predictions(out)]
         return {"feature": feature, "class": sum_of(terms) / n_views}
     weight = view_weights.detach() * n_views  # their mean is 1
     pairs = list(view_consensus_pairs(out.codes, out.fused, out.batch.present))
 
     def class_loss(x: ViewConsensusPair) -> Tensor:
-        if t is None:
+        if rebalance_by is None:
             return _class_alignment(c, x, attention.alignment_sharpness)
-        return _class_loss(c, x.rows, x.logits, t)
+        return _class_loss(c, x.rows, x.logits, rebalance_by)
 
     return {
         "feature": sum_of(weight[x.view] * _feature_loss(c, x, t, attention.guidance) for x in pairs),
@@ -109,10 +109,10 @@ def _neighbor_loss(c: LossConfig, out: Outputs, neighbors: Outputs, t: PotLabels
 
 
 def _feature_loss(c: LossConfig, x: ViewConsensusPair, t: PotLabels | None, guidance: str) -> Tensor:
-    """L_fea of Eq. 19, or of Eq. 20 with pseudo-labels; the released code adds MSE(Z^v, S^v)."""
+    """L_fea of Eq. 19, or of Eq. 20 if it is rebalanced; the released code adds MSE(Z^v, S^v)."""
     shift, g = None, x.g
     if t is not None:
-        shift = c.logit_adjustment * t.log_frequency[t.hard[x.rows]]
+        shift = c.logit_adjustment * t.log_frequency[t.hard[x.rows]] if c.rebalanced else None
         g = same_label_probability(t.soft[x.rows]) if guidance == "labels" else g
     contrast = feature_contrast(x.h, x.u, g, temperature=c.temperature_feature, logit_adjustment=shift)
     return contrast + c.structure_weight * functional.mse_loss(x.s, x.z) if c.structure_weight else contrast
