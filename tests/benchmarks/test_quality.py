@@ -61,11 +61,11 @@ def test_the_last_rows_have_means_worst_values_and_quick_fits():
     found = [run("protocol", 0.9, cpu=100), run("leiden", 0.8, cpu=1)]
     found += [run("protocol", 0.5, dataset="dermatology", cpu=18), run("leiden", 0.7, dataset="dermatology")]
     found += [run("protocol", 0.1, dataset="digits"), run("leiden", 0.9, dataset="digits")]
-    *sets, mean, worst, quick = rows(found)
+    *sets, mean, worst, quick, quicker, quickest = rows(found)
     assert [row["data"] for row in sets] == ["bdgp", "digits", "dermatology"]
     assert (mean["ACC / tail"], mean["Δ ACC best"]) == ("0.700 / 0.500", "-0.050")
     assert (worst["Δ ACC Leiden"], worst["ECE"]) == ("-0.200", "0.250")
-    assert quick["CPU"] == "1 of 2"
+    assert (quick["CPU"], quicker["CPU"], quickest["CPU"]) == ("1 of 2", "0 of 2", "0 of 2")
 
 
 def test_what_was_not_run_is_a_dash():

@@ -24,6 +24,10 @@ from protocol_mvc.partition.graphs import (
 )
 from protocol_mvc.partition.merging import Merging, merge_by
 
+# From this number of samples on, communities start from small groups, and there are fewer candidates: none of
+# the prepared data themselves, and only the first of `groups_per_cluster_learned`.
+MIN_SAMPLES_QUICK = 2000
+
 
 def candidate_partitions(
     data: ViewSpace, learned: Sequence[Features], n_clusters: int, seed: int, options: PartitionOptions
@@ -37,7 +41,7 @@ def candidate_partitions(
         seed: seed of the communities.
         options: options of the search.
     """
-    o, quick = options, len(data.joined) >= options.min_samples_quick
+    o, quick = options, len(data.joined) >= MIN_SAMPLES_QUICK
     learned_factors = o.groups_per_cluster_learned[: 1 if quick else None]
     features = ViewSpace(learned, o.n_neighbors)
     for space, factors in ((features, learned_factors), (data, o.groups_per_cluster_data)):
@@ -55,7 +59,7 @@ def candidate_partitions(
 def _communities(space: ViewSpace, seed: int, options: PartitionOptions) -> list[Communities]:
     """Return the communities of two graphs of a space: of all views, and of the joined views."""
     graphs = (space.graph("all", options.n_neighbors_graph), space.graph("joined", options.n_neighbors))
-    kind = GroupedCommunities if len(space.joined) >= options.min_samples_quick else Communities
+    kind = GroupedCommunities if len(space.joined) >= MIN_SAMPLES_QUICK else Communities
     return [kind(graph, seed) for graph in graphs]
 
 

@@ -20,6 +20,3 @@ class PartitionOptions(Config):
     view_agreement_weight: PositiveFloat = 2.0  #: in the choice of a candidate
     pair_agreement_weight: NonNegativeFloat = 0.25  #: in the choice of a candidate
     min_samples_per_cluster: PositiveInt = 4  #: on average; with fewer the partition is that of K-means
-    #: from this number of samples on, communities start from small groups, and there are fewer candidates:
-    #: none of the prepared data themselves, and the first of `groups_per_cluster_learned` only
-    min_samples_quick: PositiveInt = 2000
