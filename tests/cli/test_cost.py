@@ -12,7 +12,7 @@ from tests.methods.small import small
 from torch import nn
 
 from protocol_mvc.cli import info
-from protocol_mvc.cli.info import StageTime, estimate_cost, measure_stage
+from protocol_mvc.cli.info import START_EXPONENT, StageTime, estimate_cost, measure_stage
 from protocol_mvc.data import as_views
 from protocol_mvc.data.batches import Source
 from protocol_mvc.estimators.clusterers import ESTIMATORS
@@ -61,7 +61,7 @@ def test_times_grow_from_the_samples_that_were_measured():
     stage = Stage("s", n_epochs=1, sampling=Sampling(max_samples=20))
     measured = StageTime(stage, on_start=3.0, on_epoch_start=0.0, step=0.0)
     assert measured.extrapolate(1000, 50, 10) == 3.0
-    assert measured.extrapolate(1000, 10, 10) == 6.0
+    assert measured.extrapolate(1000, 10, 10) == 3.0 * 2**START_EXPONENT
 
 
 @given(
@@ -72,7 +72,7 @@ def test_times_grow_from_the_samples_that_were_measured():
 )
 def test_steps_are_those_of_the_training_loop(min_steps, max_steps, max_samples, n):
     stage = Stage("s", n_epochs=3, sampling=Sampling(min_steps, max_steps, max_samples))
-    used = source(np.zeros((min(n, max_samples or n), 1)), batch_size=10)
+    used = source(np.zeros((n, 1)), batch_size=10).subsample(max_samples, [0])
     n_steps = len(list(stage.sampling.batches(used, seeded())))
     assert StageTime(stage, on_start=0.0, on_epoch_start=0.0, step=1.0).extrapolate(n, 5, 10) == 3 * n_steps
 
