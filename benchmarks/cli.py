@@ -55,6 +55,9 @@ from benchmarks.records import Record
 from benchmarks.runs import Unit, cluster, run_missing
 from benchmarks.sections import METHOD_SECTIONS, PAPER_SECTIONS, SECTIONS
 
+QualityDatasets = Annotated[
+    str, typer.Option(help=f"{', '.join(quality.HALVES)}, all, or names separated by commas.")
+]
 app = typer.Typer(help="Measured runs, recorded as JSON lines, and tables of them.", no_args_is_help=True)
 
 
@@ -101,9 +104,7 @@ def run(
 
 @app.command("quality")
 def run_quality(
-    datasets: Annotated[
-        str, typer.Option(help=f"{', '.join(quality.HALVES)}, all, or names separated by commas.")
-    ] = "development",
+    datasets: QualityDatasets = "development",
     seeds: Seeds = "0,1,2",
     methods: Methods = "kmeans,gmm,ward,spectral,leiden,protocol",
     changes: Set = None,
@@ -154,36 +155,33 @@ def run_n_clusters(
 
 @app.command("profile")
 def run_profile(
-    datasets: Annotated[
-        str, typer.Option(help=f"{', '.join(quality.HALVES)}, all, or names separated by commas.")
-    ] = "all",
+    datasets: QualityDatasets = "all",
     seeds: Seeds = "0",
     records: RecordFile = RESULTS / "profile.jsonl",
     data_home: DataHome = None,
 ) -> None:
     """Measure the CPU seconds of every phase of a default fit; use OMP_NUM_THREADS=1."""
-    names = quality.dataset_names(datasets)
-    check_known(names, DATASETS, "data set")
-    wanted = quality.quality_units(["protocol"], names, split(seeds, int, "seed"))
-    _collect(wanted, records, {}, profile.STUDY, profile.profile_fit)
+    _collect(_default_fits(datasets, seeds), records, {}, profile.STUDY, profile.profile_fit)
     typer.echo(render.body(profile.section(read_records([str(records)]))), nl=False)
 
 
 @app.command("costs")
 def run_costs(
-    datasets: Annotated[
-        str, typer.Option(help=f"{', '.join(quality.HALVES)}, all, or names separated by commas.")
-    ] = "all",
+    datasets: QualityDatasets = "all",
     seeds: Seeds = "0",
     records: RecordFile = RESULTS / "costs.jsonl",
     data_home: DataHome = None,
 ) -> None:
     """Measure n_clusters='auto', `stability` and info's estimate beside a fit; use OMP_NUM_THREADS=1."""
+    _collect(_default_fits(datasets, seeds), records, {}, costs.STUDY, costs.measure)
+    typer.echo(render.body(costs.section(read_records([str(records)]))), nl=False)
+
+
+def _default_fits(datasets: str, seeds: str) -> list[Unit]:
+    """Return the fits of the default preset to data sets, imbalanced as in the table of quality."""
     names = quality.dataset_names(datasets)
     check_known(names, DATASETS, "data set")
-    wanted = quality.quality_units(["protocol"], names, split(seeds, int, "seed"))
-    _collect(wanted, records, {}, costs.STUDY, costs.measure)
-    typer.echo(render.body(costs.section(read_records([str(records)]))), nl=False)
+    return quality.quality_units(["protocol"], names, split(seeds, int, "seed"))
 
 
 @app.command()

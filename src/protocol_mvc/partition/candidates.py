@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from protocol_mvc.partition.communities import GroupedCommunities
+from protocol_mvc.partition.communities import MIN_SAMPLES_LARGE, find_communities
 from protocol_mvc.partition.config import PartitionOptions
 from protocol_mvc.partition.graphs import (
     Communities,
@@ -24,15 +24,14 @@ from protocol_mvc.partition.graphs import (
 )
 from protocol_mvc.partition.merging import Merging, merge_by
 
-# From this number of samples on, communities start from small groups, and there are fewer candidates: none of
-# the prepared data themselves, and only the first of `groups_per_cluster_learned`.
-MIN_SAMPLES_QUICK = 2000
-
 
 def candidate_partitions(
     data: ViewSpace, learned: Sequence[Features], n_clusters: int, seed: int, options: PartitionOptions
 ) -> Iterator[Labels]:
     """Yield partitions (n,) into K clusters.
+
+    Large data have fewer candidates: none of the prepared data themselves, and only those of the first of
+    `groups_per_cluster_learned`.
 
     Args:
         data: the prepared data of every view.
@@ -41,12 +40,12 @@ def candidate_partitions(
         seed: seed of the communities.
         options: options of the search.
     """
-    o, quick = options, len(data.joined) >= MIN_SAMPLES_QUICK
-    learned_factors = o.groups_per_cluster_learned[: 1 if quick else None]
+    o, large = options, len(data.joined) >= MIN_SAMPLES_LARGE
+    learned_factors = o.groups_per_cluster_learned[: 1 if large else None]
     features = ViewSpace(learned, o.n_neighbors)
     for space, factors in ((features, learned_factors), (data, o.groups_per_cluster_data)):
         communities = _communities(space, seed, o)
-        if not quick or space is features:
+        if not large or space is features:
             yield from _partitions_of_space(space, communities, n_clusters, o)
         for factor in factors:
             n_groups = max(n_clusters + 2, min(round(factor * n_clusters), len(data.joined) // 5))
@@ -59,8 +58,7 @@ def candidate_partitions(
 def _communities(space: ViewSpace, seed: int, options: PartitionOptions) -> list[Communities]:
     """Return the communities of two graphs of a space: of all views, and of the joined views."""
     graphs = (space.graph("all", options.n_neighbors_graph), space.graph("joined", options.n_neighbors))
-    kind = GroupedCommunities if len(space.joined) >= MIN_SAMPLES_QUICK else Communities
-    return [kind(graph, seed) for graph in graphs]
+    return [find_communities(graph, seed) for graph in graphs]
 
 
 def _partitions_of_space(

@@ -8,11 +8,13 @@ result is improved by moves of single nodes.
 from functools import cached_property
 
 import numpy as np
+from scipy.sparse import csr_matrix
 
 from protocol_mvc.partition.graphs import Communities, Labels
 from protocol_mvc.partition.louvain import Network, louvain
 
 GROUP_RESOLUTION = 64.0  # of the small groups
+MIN_SAMPLES_LARGE = 2000  # from which on communities start from small groups
 
 
 class GroupedCommunities(Communities):
@@ -39,3 +41,9 @@ class GroupedCommunities(Communities):
     def refine(self, labels: Labels, resolution: float) -> Labels:
         """Return the communities after moves of single nodes."""
         return self._unshuffled(self._network.move(labels[self._order], resolution).labels)
+
+
+def find_communities(graph: csr_matrix, seed: int) -> Communities:
+    """Return the communities of a graph (n, n), which start from small groups if the graph is large."""
+    kind = GroupedCommunities if graph.shape[0] >= MIN_SAMPLES_LARGE else Communities
+    return kind(graph, seed)

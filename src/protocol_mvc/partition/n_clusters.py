@@ -31,9 +31,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from protocol_mvc.partition.candidates import whitening
-from protocol_mvc.partition.communities import GroupedCommunities
+from protocol_mvc.partition.communities import find_communities
 from protocol_mvc.partition.graphs import (
-    Communities,
     Features,
     Floats,
     Labels,
@@ -55,7 +54,6 @@ CLEAR_VALLEY, SEPARATION_RANGE = 0.6, 3.0  # of the equation of the module
 N_COMMUNITIES, COMMUNITY_SIZE = 80, 12  # the most communities, and their mean size in smaller data
 MIN_COMMUNITIES, MIN_COMMUNITY_SIZE = 20, 5  # the same in very small data
 N_NEIGHBORS, SAMPLES_PER_NEIGHBOR, MIN_NEIGHBORS = 15, 20, 5
-MIN_SAMPLES_GROUPED = 2000  # from which on communities start from small groups, which is faster
 N_EDGES = 10  # of a sample in the graph whose communities are found
 SHRINKAGE = 0.1  # of the covariance within communities
 
@@ -183,8 +181,7 @@ def divide(views: Sequence[Features], learned: Sequence[Features], seed: int) ->
         return None
     n_neighbors = int(np.clip(n // SAMPLES_PER_NEIGHBOR, MIN_NEIGHBORS, N_NEIGHBORS))
     found = [ViewSpace(features, n_neighbors) for features in (learned, views)]
-    kind = GroupedCommunities if n >= MIN_SAMPLES_GROUPED else Communities
-    groups = [kind(space.graph("all", N_EDGES), seed).about(most) for space in found]
+    groups = [find_communities(space.graph("all", N_EDGES), seed).about(most) for space in found]
     spaces = [_compared(space, own) for space, own in zip(found, groups, strict=True)]
     return Divisions(groups, spaces)
 

@@ -27,8 +27,8 @@ def resolve_device(device: str | torch.device) -> torch.device:
 def has_native_bfloat16(device: torch.device) -> bool:
     """Return whether matrix products in bfloat16 have instructions of their own on a device.
 
-    Without them (processors without AMX and AVX512-BF16, older graphics cards) such products take three times
-    as long as those in float32.
+    Without them (processors without AMX and AVX512-BF16, older graphics cards) such products are slower
+    than those in float32.
     """
     if device.type == "cuda":
         return bool(torch.cuda.is_bf16_supported(including_emulation=False))
