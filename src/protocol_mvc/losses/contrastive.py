@@ -139,7 +139,7 @@ def class_sensitive_contrast(
     .. math:: \frac{1}{n} \sum_i \frac{- \sum_{+} w_+ \log softmax_+(logits_i)}{\sum_+ w_+}
 
     Args:
-        p: predicted probabilities of one view (n, k).
+        p: predicted probabilities of one view (n, k), or of all views (V, n, k), whose mean is returned.
         labels: POT label of each sample (n,).
         prototype_logits: q (n, k), similarity of each sample and each prototype.
         log_frequency: log f (k,), estimated class frequencies; zeros give the unadjusted loss.
@@ -147,12 +147,13 @@ def class_sensitive_contrast(
         positive_sample_weight: w_v of Eq. 22.
         positive_prototype_weight: w_t of Eq. 22.
     """
-    logits = (p @ p.T / temperature).fill_diagonal_(MASKED_LOGIT)
+    logits = p @ p.mT / temperature
+    logits.diagonal(dim1=-2, dim2=-1).fill_(MASKED_LOGIT)
     prototypes = prototype_logits + log_frequency  # (n, k)
-    log_total = torch.logaddexp(torch.logsumexp(logits, 1), torch.logsumexp(prototypes, 1))
-    member = functional.one_hot(labels, p.shape[1]).to(p)
+    log_total = torch.logaddexp(torch.logsumexp(logits, -1), torch.logsumexp(prototypes, 1))
+    member = functional.one_hot(labels, p.shape[-1]).to(p)
     n_positives = member.sum(0)[labels] - 1  # other samples with the same label, and the sum of their logits
-    similarity = ((p * (member.T @ p)[labels]).sum(1) - p.square().sum(1)) / temperature
+    similarity = ((p * (member.T @ p)[..., labels, :]).sum(-1) - p.square().sum(-1)) / temperature
     own_prototype = prototypes.gather(1, labels[:, None])[:, 0]
     w_v, w_t = positive_sample_weight, positive_prototype_weight
     log_likelihood = w_v * (similarity - n_positives * log_total) + w_t * (own_prototype - log_total)

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from protocol_mvc.partition.communities import MIN_SAMPLES_LARGE, find_communities
+from protocol_mvc.partition.communities import find_communities
 from protocol_mvc.partition.config import PartitionOptions
 from protocol_mvc.partition.graphs import (
     Communities,
@@ -24,14 +24,16 @@ from protocol_mvc.partition.graphs import (
 )
 from protocol_mvc.partition.merging import Merging, merge_by
 
+MIN_SAMPLES_FEWER = 500  # from which on fewer candidates are as good
+
 
 def candidate_partitions(
     data: ViewSpace, learned: Sequence[Features], n_clusters: int, seed: int, options: PartitionOptions
 ) -> Iterator[Labels]:
     """Yield partitions (n,) into K clusters.
 
-    Large data have fewer candidates: none of the prepared data themselves, and only those of the first of
-    `groups_per_cluster_learned`.
+    From `MIN_SAMPLES_FEWER` samples on there are fewer candidates: none of the prepared data themselves, and
+    only those of the first of `groups_per_cluster_learned`.
 
     Args:
         data: the prepared data of every view.
@@ -40,12 +42,12 @@ def candidate_partitions(
         seed: seed of the communities.
         options: options of the search.
     """
-    o, large = options, len(data.joined) >= MIN_SAMPLES_LARGE
-    learned_factors = o.groups_per_cluster_learned[: 1 if large else None]
+    o, fewer = options, len(data.joined) >= MIN_SAMPLES_FEWER
+    learned_factors = o.groups_per_cluster_learned[: 1 if fewer else None]
     features = ViewSpace(learned, o.n_neighbors)
     for space, factors in ((features, learned_factors), (data, o.groups_per_cluster_data)):
         communities = _communities(space, seed, o)
-        if not large or space is features:
+        if not fewer or space is features:
             yield from _partitions_of_space(space, communities, n_clusters, o)
         for factor in factors:
             n_groups = max(n_clusters + 2, min(round(factor * n_clusters), len(data.joined) // 5))

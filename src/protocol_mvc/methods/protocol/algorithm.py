@@ -125,11 +125,13 @@ class Protocol(DeepMethod):
         c, structure, sampling = self.config.schedule, self.config.structure, self._sampling()
         if isinstance(structure, AttentionStructure):
             return [Stage("align", c.n_epochs_align, self.align, Optimizer(c.lr_align), sampling)]
+        # a step trains the encoders of all views, so that more views need fewer steps
+        n_epochs = min(c.n_epochs_align, max(2, round(2 * c.n_epochs_align / self.n_views)))
         rounds = []
         for number in range(structure.n_rounds):
             lr = c.lr_align * (1 + math.cos(math.pi * (number + 0.5) / structure.n_rounds)) / 2
             adam = Optimizer(lr, "never" if number else "stage")
-            stage = Stage(f"align {number + 1}", c.n_epochs_align, self.align, adam, sampling)
+            stage = Stage(f"align {number + 1}", n_epochs, self.align, adam, sampling)
             find = self.find_neighbors if number else self.find_neighbors_in_data
             rounds.append(stage._replace(on_start=find, on_epoch_start=self.use_neighbors))
         return rounds

@@ -26,7 +26,7 @@ Mass = Annotated[float, Field(gt=0, le=1)]
 class Network(Config):
     """Sizes of the networks."""
 
-    hidden_dims: LayerSizes = (256,)  #: encoder layers before the latent code or projection
+    hidden_dims: LayerSizes = (128,)  #: encoder layers before the latent code or projection
     projection_dim: PositiveInt = 64  #: of H^v and U
     logit_scale: PositiveFloat = 10.0  #: of the cosine classifier
 
@@ -68,7 +68,7 @@ class Schedule(Config):
     """Lengths and learning rates of the stages."""
 
     n_epochs_reconstruct: NonNegativeInt = 0
-    n_epochs_align: NonNegativeInt = 5  #: of each round
+    n_epochs_align: NonNegativeInt = 4  #: of each round, for at most two views; see `Protocol.alignment`
     n_epochs_rebalance: NonNegativeInt = 4
     n_samples_per_step: Annotated[int, Field(ge=2)] = 128  #: if the estimator's batch_size is "auto"
     min_steps_per_epoch: PositiveInt = 20  #: small data are repeated

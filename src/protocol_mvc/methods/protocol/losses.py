@@ -69,8 +69,12 @@ def contrastive_losses(
         feature = _neighbor_loss(c, out, out.neighbors, rebalance_by)
         if rebalance_by is None:  # without labels the clusters mean nothing yet
             return {"feature": feature}
-        terms = [_class_loss(c, *view, rebalance_by) for view in _view_predictions(out)]
-        return {"feature": feature, "class": sum_of(terms) / n_views}
+        if out.batch.present is None:  # all views at once are faster
+            class_term = _class_loss(c, slice(None), torch.stack(out.codes.logits), rebalance_by)
+        else:
+            terms = [_class_loss(c, *view, rebalance_by) for view in _view_predictions(out)]
+            class_term = sum_of(terms) / n_views
+        return {"feature": feature, "class": class_term}
     weight = view_weights.detach() * n_views  # their mean is 1
     pairs = list(view_consensus_pairs(out.codes, out.fused, out.batch.present))
 
@@ -134,9 +138,9 @@ def _class_alignment(c: LossConfig, x: ViewConsensusPair, sharpness: float) -> T
 
 
 def _class_loss(c: LossConfig, rows: Tensor | slice, logits: Tensor, t: PotLabels) -> Tensor:
-    """L_sem of Eqs. 21-24 with pseudo-labels."""
+    """L_sem of Eqs. 21-24 with pseudo-labels, of the logits of one view (n, K) or of all (V, n, K)."""
     return c.class_loss_weight * class_sensitive_contrast(
-        logits.softmax(1),
+        logits.softmax(-1),
         t.hard[rows],
         t.soft[rows],
         t.log_frequency,
