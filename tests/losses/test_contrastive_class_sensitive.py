@@ -154,3 +154,12 @@ def test_a_sample_without_positives_costs_nothing():
         p, torch.tensor([0, 1, 2]), q, log_frequency, temperature=1.0, positive_prototype_weight=0.0
     )
     assert loss.item() == 0
+
+
+@given(seeds, st.integers(1, 6), st.integers(1, 4), st.integers(1, 3))
+def test_of_several_views_is_the_mean(seed, n, k, n_views):
+    _, *shared = problem(seed, n, k)
+    views = torch.stack([problem((seed + v + 1) % 2**32, n, k)[0] for v in range(n_views)])
+    single = [class_sensitive_contrast(p, *shared, temperature=0.5) for p in views]
+    together = class_sensitive_contrast(views, *shared, temperature=0.5)
+    assert together.item() == pytest.approx(torch.stack(single).mean().item(), abs=1e-12)

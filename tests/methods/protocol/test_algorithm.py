@@ -84,7 +84,12 @@ class TestStages:
     def test_of_the_default(self):
         stages = method(DEFAULT).stages()
         assert [stage.name for stage in stages] == ["align 1", "align 2", "align 3", "rebalance", "read out"]
-        assert [stage.n_epochs for stage in stages] == [5, 5, 5, 4, 0]
+        assert [stage.n_epochs for stage in stages] == [4, 4, 4, 4, 0]
+
+    @pytest.mark.parametrize(("n_views", "expected"), [(1, 4), (2, 4), (3, 3), (4, 2), (7, 2)])
+    def test_more_views_are_aligned_in_fewer_epochs(self, n_views: int, expected: int):
+        first, *_ = method(DEFAULT, dims=[3] * n_views).stages()
+        assert first.n_epochs == expected
 
     @pytest.mark.parametrize("n_rounds", [1, 2, 5])
     def test_alignment_has_rounds_whose_rates_decay_by_a_cosine(self, n_rounds: int):
