@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 from scipy.sparse import csr_array, csr_matrix
-from sklearn.cluster import AgglomerativeClustering, KMeans
+from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.neighbors import NearestNeighbors
 
@@ -28,26 +28,6 @@ def kmeans(x: Features, n_clusters: int, seed: int, n_init: int = 10) -> Labels:
         warnings.simplefilter("ignore", ConvergenceWarning)
         labels: Labels = KMeans(n_clusters, n_init=n_init, random_state=seed).fit_predict(x).astype(np.int64)
     return labels
-
-
-def linked_kmeans(x: Features, n_clusters: int, over_clustering: float, seed: int) -> Labels:
-    """Return the labels (n,) of K-means groups that average linkage of their centres joins to clusters.
-
-    K-means alone cuts large clusters and joins small ones.
-
-    Args:
-        x: features (n, d) that are compared by their cosine.
-        n_clusters: number of clusters.
-        over_clustering: K-means groups for each cluster; with 1 the groups are the clusters.
-        seed: seed of K-means.
-    """
-    groups = kmeans(x, min(round(over_clustering * n_clusters), len(x)), seed)
-    centers = np.stack([x[groups == group].mean(0) for group in np.unique(groups)])
-    if len(centers) <= n_clusters:  # of repeated rows
-        return compact(groups)
-    linkage = AgglomerativeClustering(n_clusters, metric="cosine", linkage="average")
-    joined: Labels = linkage.fit_predict(centers).astype(np.int64)
-    return joined[np.unique(groups, return_inverse=True)[1]]
 
 
 def nearest_neighbors(x: Features, n_neighbors: int) -> Labels:

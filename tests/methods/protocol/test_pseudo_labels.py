@@ -20,6 +20,7 @@ from protocol_mvc.methods.protocol.config import BatchTransport, ProtocolConfig
 from protocol_mvc.methods.protocol.pseudo_labels import (
     MAX_TEMPERATURE,
     MIN_TEMPERATURE,
+    DatasetPseudoLabels,
     calibrated_temperature,
     complete_views,
 )
@@ -166,8 +167,34 @@ def test_dataset_transport_labels_all_samples_with_the_mass_of_the_epoch(views):
     assert 0.1 < masses[0] < masses[1] < masses[2] == pytest.approx(1, abs=1e-4)
 
 
+@pytest.mark.parametrize("views", [VIEWS, with_gaps(VIEWS)], ids=["complete", "gaps"])
+def test_dataset_transport_starts_from_clusters_of_learned_features(views, monkeypatch):
+    protocol, given = method(TINY_PAPER), list[Any]()
+    labels = np.arange(90) % K
+
+    def find(*args: Any) -> Selection:
+        given.extend(args)
+        return Selection(labels, np.ones(90))
+
+    monkeypatch.setattr(pseudo_labels, "find_partition", find)
+    assert started(protocol, views).tolist() == labels.tolist()
+    h, learned, n_clusters, _, options = given
+    np.testing.assert_array_equal(np.hstack(h), infer_all(protocol, source(views)).embedding.numpy())
+    transport = protocol.pseudo_labels
+    assert isinstance(transport, DatasetPseudoLabels)
+    consensus, mixed = transport.features(source(views), seeded())
+    np.testing.assert_allclose(learned[0], consensus.numpy(), rtol=1e-5)
+    assert (len(h), len(learned), n_clusters) == (2, 1, K)
+    assert options == transport.options.partition
+    for cluster, prototype in enumerate(protocol.network.classifier.prototypes):
+        mean = mixed[torch.from_numpy(labels == cluster)].mean(0)
+        assert float(functional.cosine_similarity(prototype, mean, dim=0)) == pytest.approx(1, abs=1e-5)
+    torch.testing.assert_close(protocol.prior, torch.full((K,), 1 / K))
+    assert protocol.training
+
+
 def test_prototypes_of_stage_2_can_be_kept():
-    protocol = method(TINY_PAPER, pseudo_labels__over_clustering=None)
+    protocol = method(TINY_PAPER, pseudo_labels__partition=None)
     before = protocol.network.classifier.prototypes.clone()
     started(protocol)
     assert torch.equal(protocol.network.classifier.prototypes, before)

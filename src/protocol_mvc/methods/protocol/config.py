@@ -100,9 +100,9 @@ class DatasetTransport(PotOptions):
     """Pseudo-labels by one transport of all samples per epoch, with a uniform class prior."""
 
     kind: Literal["dataset"] = "dataset"
-    #: K-means groups of the consensus for each cluster, which average linkage joins; the means of the joined
-    #: groups are the first prototypes. None keeps the prototypes of stage 2
-    over_clustering: Annotated[float, Field(ge=1)] | None = 3.0
+    #: search for the clusters of the learned features whose means are the first prototypes; None keeps the
+    #: prototypes of stage 2
+    partition: PartitionOptions | None = PartitionOptions()
 
 
 class InitializedTransport(PotOptions):

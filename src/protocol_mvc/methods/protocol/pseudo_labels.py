@@ -21,7 +21,7 @@ from protocol_mvc.methods.base import infer_all, view_mean
 from protocol_mvc.methods.protocol.config import DatasetTransport, InitializedTransport, PotOptions
 from protocol_mvc.methods.protocol.losses import Outputs, log_mixed
 from protocol_mvc.nn.layers import cluster_means
-from protocol_mvc.partition.graphs import Features, impute, linked_kmeans
+from protocol_mvc.partition.graphs import Features, impute
 from protocol_mvc.partition.selection import find_partition
 from protocol_mvc.transport import PotLabels, Transport, mass_schedule, pot_labels, solve
 from protocol_mvc.utils.distributed import all_reduce_sum, broadcast, local_shard
@@ -128,14 +128,19 @@ class DatasetPseudoLabels(EpochPseudoLabels):
 
     @torch.no_grad()
     def start(self, source: Source, generator: torch.Generator) -> Tensor:
-        """Set a uniform prior, and prototypes from clusters of the consensus, whose labels are returned."""
-        m, ratio = self.method, self.options.over_clustering
+        """Set a uniform prior, and prototypes from clusters of the features, whose labels are returned.
+
+        The clusters are one of several partitions of U and of all H^v, the one on which the neighbours in
+        the H^v and the other partitions agree most.
+        """
+        m, options = self.method, self.options.partition
         m.prior.fill_(1 / m.n_clusters)
-        if ratio is None:
+        if options is None:
             return torch.zeros(len(source), dtype=torch.int64)
         consensus, mixed = self.features(source, generator)
-        found = linked_kmeans(consensus.cpu().numpy(), m.n_clusters, ratio, draw_seed(generator))
-        labels = broadcast(torch.from_numpy(found))
+        h = np.split(infer_all(m, source).embedding.numpy(), m.n_views, axis=1)
+        found = find_partition(h, [consensus.cpu().numpy()], m.n_clusters, draw_seed(generator), options)
+        labels = broadcast(torch.from_numpy(found.labels))
         m.network.classifier.prototypes.copy_(cluster_means(mixed, labels.to(mixed.device), m.n_clusters))
         return labels
 
