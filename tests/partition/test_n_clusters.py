@@ -11,6 +11,7 @@ from protocol_mvc.partition.n_clusters import (
     Split,
     count_at,
     count_clusters,
+    count_doubt,
     count_range,
     evidence,
     pruned_evidence,
@@ -217,8 +218,25 @@ class TestRange:
     def test_is_narrow_after_a_cliff_and_wide_on_a_slope(self):
         cliff = np.r_[np.full(7, 0.9), np.full(30, 0.1)]
         assert count_range(cliff) == (8, 8, 8)
-        _, least, most = count_range(np.linspace(0.95, 0.05, 38))
-        assert most - least > 4
+        found, least, most = count_range(np.linspace(0.95, 0.05, 38))
+        assert least <= found / 1.5
+        assert most > found + 1
+
+    @given(st.integers(2, 12), st.floats(0.0, 0.4), st.floats(0.0, 0.4))
+    def test_flatter_evidence_has_no_less_doubt_and_no_narrower_range(self, k: int, a: float, b: float):
+        """Paths with the same number of groups, and more or less evidence of the splits that are not made."""
+        low, high = sorted((a, b))
+        paths = [np.r_[np.full(k - 1, 0.75), np.full(k, after), np.full(30, 0.05)] for after in (low, high)]
+        doubts, ranges = [count_doubt(path, k) for path in paths], [count_range(path) for path in paths]
+        assert 0 <= doubts[0] <= doubts[1] <= 1
+        assert [found for found, _, _ in ranges] == [k, k]
+        assert ranges[1][1] <= ranges[0][1]
+        assert ranges[1][2] >= ranges[0][2]
+
+    def test_nothing_clear_is_told_from_one_cloud(self):
+        overlap, cloud = (count_range(np.full(30, first)) for first in (0.3, 0.1))
+        assert overlap == (1, 1, 12)
+        assert cloud == (1, 1, 1)
 
     def test_one_weak_split_is_made_if_it_is_stronger_than_any_of_one_cloud(self):
         weak, cloud = (count_range(np.r_[first, np.full(30, 0.2)]) for first in (0.5, 0.4))

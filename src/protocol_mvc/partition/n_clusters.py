@@ -21,7 +21,7 @@ below a strong one do not hide behind it. The samples are divided into communiti
 evidence e(K) at which K groups are left is averaged over both trees. The number of clusters is the largest K
 with :math:`e(K) \geq \theta = 0.45 + 0.6 u`, where u is the usual evidence of a split of one group, for which
 the mean of e(10) to e(29), at most 0.4, stands: where such splits look like nothing, less is asked. The range
-is described in `count_range`.
+is narrow where the evidence falls off a cliff after K, and wide where it is a slope; see `count_range`.
 """
 
 import math
@@ -46,10 +46,14 @@ from protocol_mvc.partition.separation import mean_separation, valley
 ENOUGH, USUAL_WEIGHT = 0.45, 0.6  # evidence of a split that is made: without usual evidence, and its weight
 USUAL_GROUPS, MAX_USUAL = slice(8, 28), 0.4  # splits to 10 to 29 groups, and a limit of their evidence
 ENOUGH_FOR_TWO = 0.45  # evidence of the first split: one cloud, of any shape that was tried, has less
-STRONGER, WEAKER = 0.06, 0.14  # more and less evidence at the ends of the range, see `count_range`
 NEGLIGIBLE, CERTAIN = 0.3, 0.8  # evidence without doubt: no range beyond, and groups beyond doubt
+SLOPE, CLIFF = 0.1, 0.3  # falls of the evidence after the number: full doubt, and none
+RATIO_BELOW, RATIO_ABOVE = 2.0, 1.2  # of the number to the ends of the range in full doubt
+ANY_DIVISION, MANY = (
+    0.25,
+    12,
+)  # evidence of the first split of more than a cloud; the most groups in that case
 WEAK = 0.5  # evidence below which two given clusters look like one group
-MAX_RATIO_BELOW, MAX_RATIO_ABOVE = 1.4, 2.25  # of the number to the ends of the range
 CLEAR_VALLEY, SEPARATION_RANGE = 0.6, 3.0  # of the equation of the module
 N_COMMUNITIES, COMMUNITY_SIZE = 80, 12  # the most communities, and their mean size in smaller data
 MIN_COMMUNITIES, MIN_COMMUNITY_SIZE = 20, 5  # the same in very small data
@@ -135,26 +139,54 @@ def count_clusters(
 
 
 def count_range(path: Floats) -> tuple[int, int, int]:
-    """Return the number of groups, the fewest and the most that are possible.
+    r"""Return the number of groups, the fewest and the most that are possible.
 
-    The fewest have `STRONGER` more evidence, the most `WEAKER` less. If the last split that is made is not
-    certain, or the next one not negligible, the range has at least one more number on that side; it is at
-    most `MAX_RATIO_BELOW` and `MAX_RATIO_ABOVE` wide.
+    With the doubt d of `count_doubt`, there are :math:`K / 2^d` to :math:`1.2^d K` groups, rounded. If the
+    last split that is made is not certain, or the next one not negligible, the range has at least one more
+    number on that side. Without any split that is made, there may be up to `MANY` groups that overlap, unless
+    the first split has no more evidence than most clouds (`ANY_DIVISION`).
 
     Args:
         path: evidence of the splits that lead to 2, 3, ... groups, in descending order.
+
+    Returns:
+        The number, the fewest and the most.
     """
-    usual = min(float(path[USUAL_GROUPS].mean()), MAX_USUAL) if len(path) > USUAL_GROUPS.start else 0.0
-    enough = ENOUGH + USUAL_WEIGHT * usual
-    found, least, most = (1 + int((path >= enough + e).sum()) for e in (0, STRONGER, -WEAKER))
-    if found == 1 and len(path) and path[0] >= ENOUGH_FOR_TWO:
-        found = 2
-    if found > 1 and path[found - 2] < CERTAIN:
+    found = _count(path)
+    if found == 1:
+        return 1, 1, min(MANY, len(path) + 1) if len(path) and path[0] >= ANY_DIVISION else 1
+    doubt = count_doubt(path, found)
+    least, most = (math.floor(found * r**doubt + 0.5) for r in (1 / RATIO_BELOW, RATIO_ABOVE))
+    if path[found - 2] < CERTAIN:
         least = min(least, found - 1)
     if found <= len(path) and path[found - 1] > NEGLIGIBLE:
         most = max(most, found + 1)
-    least = min(found, max(least, math.floor(found / MAX_RATIO_BELOW)))
-    return found, least, max(found, min(most, math.floor(MAX_RATIO_ABOVE * found), len(path) + 1))
+    return found, max(least, 1), min(most, len(path) + 1)
+
+
+def _count(path: Floats) -> int:
+    """Return the number of groups: the splits are made that have enough evidence, see the module."""
+    usual = min(float(path[USUAL_GROUPS].mean()), MAX_USUAL) if len(path) > USUAL_GROUPS.start else 0.0
+    found = 1 + int((path >= ENOUGH + USUAL_WEIGHT * usual).sum())
+    return 2 if found == 1 and len(path) and path[0] >= ENOUGH_FOR_TWO else found
+
+
+def count_doubt(path: Floats, found: int) -> float:
+    r"""Return the doubt about a number of groups, from 0 (the evidence falls off a cliff) to 1 (a slope).
+
+    With the fall g from the evidence of the last split that is made to the mean of the next K / 4 splits, it
+    is :math:`(0.3 - g) / 0.2`, between 0 and 1.
+
+    Args:
+        path: evidence of the splits that lead to 2, 3, ... groups, in descending order.
+        found: the number of groups K, at least 2.
+
+    Returns:
+        The doubt.
+    """
+    count = max(1, round(found / 4))
+    fall = path[found - 2] - path[found - 1 : found - 1 + count].sum() / count
+    return float(np.clip((CLIFF - fall) / (CLIFF - SLOPE), 0, 1))
 
 
 class Space(NamedTuple):
