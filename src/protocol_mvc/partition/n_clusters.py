@@ -49,10 +49,7 @@ ENOUGH_FOR_TWO = 0.45  # evidence of the first split: one cloud, of any shape th
 NEGLIGIBLE, CERTAIN = 0.3, 0.8  # evidence without doubt: no range beyond, and groups beyond doubt
 SLOPE, CLIFF = 0.1, 0.3  # falls of the evidence after the number: full doubt, and none
 RATIO_BELOW, RATIO_ABOVE = 2.0, 1.2  # of the number to the ends of the range in full doubt
-ANY_DIVISION, MANY = (
-    0.25,
-    12,
-)  # evidence of the first split of more than a cloud; the most groups in that case
+ANY_DIVISION, MANY = 0.25, 12  # evidence of the first split of more than a cloud; the most groups then
 WEAK = 0.5  # evidence below which two given clusters look like one group
 CLEAR_VALLEY, SEPARATION_RANGE = 0.6, 3.0  # of the equation of the module
 N_COMMUNITIES, COMMUNITY_SIZE = 80, 12  # the most communities, and their mean size in smaller data
@@ -392,6 +389,8 @@ def _message(n_clusters: int, low: int, high: int, certain: int) -> str:
     """Return the suggestion in one sentence."""
     if high == 1:
         return "One group: nothing divides the samples."
+    if n_clusters == 1:
+        return f"One group, or up to {high} that overlap: no division is beyond doubt."
     if low == high:
         return f"{n_clusters} groups; {'all' if certain == n_clusters else certain} are beyond doubt."
     doubt = f"{certain} are beyond doubt" if certain > 1 else "no division is beyond doubt"
