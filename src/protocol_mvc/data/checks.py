@@ -155,6 +155,10 @@ def row_index(key: Any, n: int) -> Any:
         key = key[0]
     if isinstance(key, slice):
         return key
+    if isinstance(key, np.ndarray) and key.ndim == 1 and key.dtype.kind == "i" and len(key):
+        if not -n <= key.min() <= key.max() < n:
+            raise IndexError(f"Row {key.max() if key.max() >= n else key.min()} is not among {n} samples.")
+        return np.where(key < 0, key + n, key)  # without numbers of all samples, which may be many
     try:
         rows = np.atleast_1d(np.arange(n)[key])
     except (ValueError, TypeError, RuntimeError):  # nested lists, tensors

@@ -249,9 +249,9 @@ class Protocol(DeepMethod):
     @torch.no_grad()
     def read_out(self, source: Source, generator: torch.Generator) -> None:
         """Prepare the final labels, of the classifier or of K-means on H, and estimate the class prior."""
+        source = source.subsample(self.config.schedule.max_samples, (generator.initial_seed(), 0))
         if self.config.schedule.n_epochs_rebalance == 0:
-            part = source.subsample(self.config.schedule.max_samples, (generator.initial_seed(), 0))
-            self.pseudo_labels.start(part, generator)
+            self.pseudo_labels.start(source, generator)
         if self.config.readout == "kmeans":
             h = infer_all(self, source).embedding
             labels = torch.from_numpy(kmeans(h.numpy(), self.n_clusters, draw_seed(generator)))

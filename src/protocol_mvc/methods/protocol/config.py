@@ -73,7 +73,7 @@ class Schedule(Config):
     n_samples_per_step: Annotated[int, Field(ge=2)] = 128  #: if the estimator's batch_size is "auto"
     min_steps_per_epoch: PositiveInt = 20  #: small data are repeated
     max_steps_per_epoch: PositiveInt | None = 20  #: an epoch of a subsample uses all of it
-    max_samples: PositiveInt | None = 10_000  #: random subsample of large data, drawn for each stage
+    max_samples: PositiveInt | None = 20_000  #: random subsample of large data, drawn for each stage
     lr_reconstruct: PositiveFloat = 1e-3
     lr_align: PositiveFloat = 2e-3  #: decays by a cosine over the rounds
     lr_rebalance: PositiveFloat = 5e-4
@@ -195,7 +195,7 @@ PAPER = ProtocolConfig(
         lr_align=1e-3,
         lr_rebalance=1e-3,
     ),
-    pseudo_labels=DatasetTransport(prior_strength=0.1),
+    pseudo_labels=DatasetTransport(),
     losses=Losses(pseudo_label_loss="mixture", class_loss_weight=1.0),
     readout="kmeans",
 )
@@ -212,7 +212,7 @@ RELEASED = update_config(
         "schedule__lr_reconstruct": 3e-4,
         "schedule__lr_align": 3e-4,
         "schedule__lr_rebalance": 3e-4,
-        "pseudo_labels": BatchTransport(),
+        "pseudo_labels": BatchTransport(prior_strength=0.1),
         "pseudo_labels__double_softmax": True,
         "losses__pseudo_label_weight": 0.0,
         "losses__structure_weight": 1.0,
