@@ -12,7 +12,7 @@ from sklearn.neighbors import NearestNeighbors
 
 from protocol_mvc.data import Views
 from protocol_mvc.estimators.cluster_count import components_of, prepare
-from protocol_mvc.evaluation.comparison import cluster
+from protocol_mvc.evaluation.comparison import cluster, result_name
 from protocol_mvc.partition.graphs import join_views
 
 Labels = npt.NDArray[np.int64]
@@ -25,9 +25,14 @@ class Reference:
         method: Its name.
         n_clusters: Number of clusters.
         seed: Random seed.
+
+    Raises:
+        ImportError: For Leiden without igraph; a record of it must not be of the Louvain method.
     """
 
     def __init__(self, method: str, n_clusters: int, seed: int) -> None:
+        if result_name(method) != method:
+            raise ImportError(f"{method} needs igraph: pip install -c constraints.txt -e '.[bench]'")
         self.method, self.n_clusters, self.seed = method, n_clusters, seed
 
     def fit(self, views: Views) -> Self:

@@ -131,7 +131,7 @@ def _all_steps(method: Any, source: Source, found: dict[str, dict[str, Any]]) ->
         record = next((found[name] for name in STAGES if stage.name.startswith(name)), None)
         if record is None:
             continue
-        n_steps = stage.n_epochs * min(source.n_batches, stage.sampling.max_steps or source.n_batches)
+        n_steps = stage.n_epochs * stage.sampling.n_steps(source.n_batches)
         seconds += n_steps * record["seconds"]
         product_seconds += n_steps * record["seconds"] * record["share"]
     typer.echo(f"all steps of a fit: {product_seconds / seconds:.0%}; {seconds:.1f} s")

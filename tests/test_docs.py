@@ -193,7 +193,7 @@ def test_the_guide_states_the_limits_of_the_code():
         f"{scaling.DENSE_CELLS // 10**6} million values",
         f"at most {scaling.SPARSE_ROWS:,} rows",
         f"fewer than {partition.min_samples_per_cluster} samples per cluster",
-        f"`max_steps_per_epoch={schedule.max_steps_per_epoch}`",
+        f"`min_steps_per_epoch={schedule.min_steps_per_epoch}`",
         f"`max_samples={schedule.max_samples}`",
     ):
         assert value in guide

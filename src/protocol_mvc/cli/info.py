@@ -29,7 +29,7 @@ from protocol_mvc.methods.base import infer_all
 from protocol_mvc.partition.outliers import fit_reference, outlier_scores
 from protocol_mvc.partition.selection import find_partition
 from protocol_mvc.training.loop import train
-from protocol_mvc.training.stage import MANY_SAMPLES, Stage
+from protocol_mvc.training.stage import Stage
 from protocol_mvc.utils.config import resolve_auto
 from protocol_mvc.utils.text import list_names
 
@@ -238,7 +238,7 @@ class StageTime(NamedTuple):
         """Return the seconds of the whole stage on `n_samples`."""
         sampling, n = self.stage.sampling, stage_samples(self.stage, n_samples)
         growth = n / stage_samples(self.stage, n_measured)
-        n_steps = sampling.n_steps(-(-n // batch_size), whole=n < n_samples or n > MANY_SAMPLES)
+        n_steps = sampling.n_steps(-(-n // batch_size))
         per_epoch = growth * self.on_epoch_start + n_steps * self.step
         return float(growth**START_EXPONENT) * self.on_start + self.stage.n_epochs * per_epoch
 

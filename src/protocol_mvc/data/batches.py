@@ -35,7 +35,6 @@ class Source:
         batch_size: largest number of samples in a shuffled batch.
         device: where batches go.
         shared: whether the processes of a group, which all have the same data, share the batches.
-        is_subsample: whether the samples are a random part of larger data.
     """
 
     def __init__(
@@ -46,10 +45,9 @@ class Source:
         batch_size: int,
         device: torch.device,
         shared: bool = False,
-        is_subsample: bool = False,
     ) -> None:
         self.views, self.scalers, self.device = views, tuple(scalers), device
-        self.batch_size, self.shared, self.is_subsample = batch_size, shared, is_subsample
+        self.batch_size, self.shared = batch_size, shared
         self.n_batches = max(1, -(-len(views) // batch_size))
         self._present = None if views.is_complete else torch.from_numpy(views.mask)
 
@@ -68,7 +66,6 @@ class Source:
             batch_size=self.batch_size,
             device=self.device,
             shared=self.shared,
-            is_subsample=True,
         )
 
     def shuffled(self, generator: torch.Generator) -> Iterator[Batch]:

@@ -28,16 +28,13 @@ StartHook = Callable[[Source, torch.Generator], Tensor | Signal | None]
 EpochHook = Callable[[Source, torch.Generator, float, Any], Any]
 Monitor = Callable[[Source, torch.Generator, Tensor | None], float]
 
-MANY_SAMPLES = 10_000  # above, an epoch uses all samples
-
 
 class Sampling(NamedTuple):
     """Samples that a stage and its epochs use.
 
     Attributes:
         min_steps: smallest number of steps of an epoch; small data are repeated.
-        max_steps: largest number of steps of an epoch; of larger data an epoch uses a random part. An epoch
-            of a subsample, or of more than `MANY_SAMPLES`, uses all: few of them are of rare groups.
+        max_steps: largest number of steps of an epoch; of larger data an epoch uses a random part.
         max_samples: size of the random subsample that the whole stage uses; None uses all samples.
         full_batch: make one step per epoch, with the gradient accumulated over all batches.
     """
@@ -49,15 +46,14 @@ class Sampling(NamedTuple):
 
     def batches(self, source: Source, generator: torch.Generator) -> Iterator[Batch]:
         """Yield the shuffled batches of one epoch."""
-        whole = source.is_subsample or len(source) > MANY_SAMPLES
-        n_steps = self.n_steps(source.n_batches, whole=whole)
+        n_steps = self.n_steps(source.n_batches)
         passes = (source.shuffled(generator) for _ in range(-(-n_steps // source.n_batches)))
         return islice(chain.from_iterable(passes), n_steps)
 
-    def n_steps(self, n_batches: int, *, whole: bool = False) -> int:
-        """Return the number of steps of an epoch of data with `n_batches` batches, with `whole` of all."""
+    def n_steps(self, n_batches: int) -> int:
+        """Return the number of steps of an epoch of data with `n_batches` batches."""
         n_steps = -(-self.min_steps // n_batches) * n_batches
-        return n_steps if self.max_steps is None or whole else min(n_steps, self.max_steps)
+        return n_steps if self.max_steps is None else min(n_steps, self.max_steps)
 
 
 class Optimizer(NamedTuple):

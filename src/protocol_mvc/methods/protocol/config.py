@@ -72,7 +72,7 @@ class Schedule(Config):
     n_epochs_rebalance: NonNegativeInt = 4
     n_samples_per_step: Annotated[int, Field(ge=2)] = 128  #: if the estimator's batch_size is "auto"
     min_steps_per_epoch: PositiveInt = 20  #: small data are repeated
-    max_steps_per_epoch: PositiveInt | None = 20  #: an epoch of a subsample uses all of it
+    max_steps_per_epoch: PositiveInt | None = None  #: of larger data an epoch uses a random part
     max_samples: PositiveInt | None = 20_000  #: random subsample of large data, drawn for each stage
     lr_reconstruct: PositiveFloat = 1e-3
     lr_align: PositiveFloat = 2e-3  #: decays by a cosine over the rounds
@@ -190,7 +190,6 @@ PAPER = ProtocolConfig(
         n_epochs_rebalance=50,
         n_samples_per_step=256,
         min_steps_per_epoch=1,
-        max_steps_per_epoch=None,
         max_samples=None,
         lr_align=1e-3,
         lr_rebalance=1e-3,
