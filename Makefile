@@ -74,7 +74,7 @@ mutation: $(VENV)/mutation.stamp ## small mistakes in transport and losses: whic
 # Data sets are searched in the folder PROTOCOL_DATA: make bench PROTOCOL_DATA=path/to/data
 BENCH = $(BIN)/python -m benchmarks
 
-bench: $(VENV)/viz.stamp $(VENV)/data.stamp ## run and record the table of the README, and the ablation
+bench: $(VENV)/viz.stamp $(VENV)/data.stamp $(VENV)/bench.stamp ## run and record the table of the README, and the ablation
 	$(BENCH) quality --datasets all
 	$(BENCH) run --methods leiden,protocol --datasets hdigit,fashion --ratios 0.1,0.5,0.9
 	$(BENCH) ablation --datasets hdigit --ratios 0.1

@@ -127,7 +127,7 @@ def test_quality_is_recorded_once_and_shown(folder, monkeypatch, fits):
         "--seeds",
         "0",
         "--methods",
-        "leiden,protocol",
+        "ward,protocol",
         *SETTINGS,
     )
     result = run(*words)

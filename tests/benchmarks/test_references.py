@@ -7,6 +7,7 @@ from tests.examples import blobs
 
 from protocol_mvc import as_views, compare
 from protocol_mvc.data import mask_views
+from protocol_mvc.evaluation import comparison
 
 ARRAYS, LABELS = blobs(noise=0.3)
 VIEWS = as_views(ARRAYS)
@@ -24,6 +25,12 @@ def test_samples_may_lack_views():
     gaps = mask_views(VIEWS, 0.3)
     model = Reference("ward", 3, 0).fit(gaps)
     assert model.predict(gaps).shape == (90,)
+
+
+def test_leiden_is_not_replaced_by_another_method(monkeypatch):
+    monkeypatch.setattr(comparison, "find_spec", lambda name: None)
+    with pytest.raises(ImportError, match="leiden-10 needs igraph: pip install"):
+        Reference("leiden-10", 3, 0)
 
 
 class Halves:

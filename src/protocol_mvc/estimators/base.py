@@ -26,7 +26,7 @@ from protocol_mvc.data.hashing import data_hash
 from protocol_mvc.data.matching import column_positions, match_views, read_like_fit, warn_without_names
 from protocol_mvc.data.scaling import fit_scalers
 from protocol_mvc.data.views import Views, as_views, warn_unconnected
-from protocol_mvc.estimators.cluster_count import Alignment, aligns_alike, count_in_views, parse_auto
+from protocol_mvc.estimators.cluster_count import count_in_views, parse_auto
 from protocol_mvc.estimators.outliers import OutlierMixin
 from protocol_mvc.estimators.splitting import refuse_split_views
 from protocol_mvc.estimators.steering import SteeringMixin, hard_labels, labels_before
@@ -158,12 +158,11 @@ class MultiViewClusterer(
         digest = require_equal("data", data_hash(views))
         identity = fit_identity(self, digest)
         checkpoint = None if checkpoint_dir is None else Checkpoint(checkpoint_dir, identity)
-        alignment = Alignment()
         with progress("Fitting", visible=self.verbose > 0) as advance:
-            module, source, generator, count = self._set_up(views, checkpoint, alignment)
+            module, source, generator, count = self._set_up(views, checkpoint)
             stages = module.stages()
             advance("Fitting", 0, total=sum(stage.n_epochs for stage in stages))
-            observers = [_ProgressBar(advance), *([checkpoint] if checkpoint else []), *callbacks, alignment]
+            observers = [_ProgressBar(advance), *([checkpoint] if checkpoint else []), *callbacks]
             history = train(module, stages, source, generator, observers)
         validate_data(self, table, reset=True, skip_check_array=True)
         self.module_ = module.eval().requires_grad_(False)
@@ -353,12 +352,9 @@ class MultiViewClusterer(
         return resolve_auto(self.batch_size, default)
 
     def _set_up(
-        self, views: Views, checkpoint: Checkpoint | None = None, alignment: Alignment | None = None
+        self, views: Views, checkpoint: Checkpoint | None = None
     ) -> tuple[Any, Source, torch.Generator, ClusterCountSuggestion | None]:
-        """Return the untrained module, the source of batches, the random generator and the suggested K.
-
-        If the search for K aligned the views as the fit would, the alignment is kept.
-        """
+        """Return the untrained module, the source of batches, the random generator and the suggested K."""
         config, device = self._resolved_config(), resolve_device(self.device)
         seed = (
             resolve_seed(self.random_state) if checkpoint is None else checkpoint.seed_or(self.random_state)
@@ -366,12 +362,9 @@ class MultiViewClusterer(
         seed = int(broadcast(torch.tensor(seed)))
         generator, bounds = torch.Generator().manual_seed(seed), parse_auto(self.n_clusters)
         size, scaling = int(self._resolved_batch_size()), resolve_auto(self.scaling, self._method.scaling)
-        if not aligns_alike(config, size, scaling, device):
-            alignment = None
-        count = None if bounds is None else count_in_views(views, bounds, seed, alignment)
+        count = None if bounds is None else count_in_views(views, bounds, seed)
         n_clusters = self.n_clusters if count is None else int(broadcast(torch.tensor(count.n_clusters)))
-        scalings = tuple(alignment.scalers) if alignment else ()
-        scalings = scalings or fit_scalers(views, scaling, getattr(config, "n_components", None))
+        scalings = fit_scalers(views, scaling, getattr(config, "n_components", None))
         source = Source(views, scalings, batch_size=size, device=device, shared=True)
         dims = [scaler.n_outputs for scaler in scalings]
         method = build(lambda: self._method(config, dims, n_clusters), generator).to(device)

@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from torch import nn
 
 from protocol_mvc.data.batches import Source
 from protocol_mvc.data.scaling import Scaler, fit_scalers, scaled_rows
@@ -17,14 +16,15 @@ from protocol_mvc.methods.protocol.config import DEFAULT
 from protocol_mvc.nn.seeded import build
 from protocol_mvc.partition.graphs import Features, impute
 from protocol_mvc.partition.n_clusters import ClusterCountSuggestion, count_clusters
-from protocol_mvc.training.checkpoint import MODULE, capture
 from protocol_mvc.training.loop import train
-from protocol_mvc.training.stage import Callback, EpochRecord, TrainingState
+from protocol_mvc.utils.config import update_config
 
 MAX_SAMPLES = 10_000  # random subsample of larger data
 MAX_CLUSTERS = 40  # largest number to suggest
 N_COMPONENTS = 50  # principal components of a view
 MIN_SAMPLES = 10  # with fewer samples no features are learned
+#: of the alignment whose features the search uses; with the narrower networks of a fit it finds fewer groups
+ALIGNMENT = update_config(DEFAULT, {"network__hidden_dims": (256,), "schedule__n_epochs_align": 5})
 AUTO = re.compile(r"auto(?::(\d+)-(\d+))?")
 
 
@@ -33,42 +33,6 @@ class Bounds(NamedTuple):
 
     low: int = 1
     high: int = MAX_CLUSTERS
-
-
-class Alignment(Callback):
-    """The alignment of PROTOCOL, which the search for the number of clusters and the fit share.
-
-    Attributes:
-        scalers: preparation of the views.
-        state: end of the alignment; None if nothing was trained on all samples.
-    """
-
-    scalers: Sequence[Scaler] = ()
-    state: TrainingState | None = None
-
-    def keep(
-        self, method: Protocol, source: Source, history: list[EpochRecord], rng: torch.Generator
-    ) -> None:
-        """Keep the preparation, and weights and random numbers at the end of the alignment."""
-        rounds, self.scalers = method.alignment(), source.scalers
-        tensors = capture(method, None, rng)
-        self.state = TrainingState(len(rounds) - 1, rounds[-1].n_epochs, None, 1.0, history, tensors)
-
-    def on_train_start(self, module: nn.Module, source: Source) -> None:
-        """Take the weights that depend on the number of clusters from the network of the fit."""
-        if self.state is not None:
-            own = {MODULE + name: x for name, x in module.state_dict().items() if "encoders" not in name}
-            self.state = self.state._replace(tensors=self.state.tensors | own)
-
-    def load_state(self) -> TrainingState | None:
-        """Return the end of the alignment."""
-        return self.state
-
-
-def aligns_alike(config: Any, batch_size: int, scaling: Any, device: torch.device) -> bool:
-    """Return whether a fit aligns the views as the search for the number of clusters does."""
-    default = (DEFAULT, DEFAULT.schedule.n_samples_per_step, "auto", torch.device("cpu"))
-    return bool((config, batch_size, scaling, device) == default)
 
 
 def parse_auto(n_clusters: Any) -> Bounds | None:
@@ -116,32 +80,25 @@ def suggest_n_clusters(
     return count_in_views(as_views(X), Bounds(min_clusters, max_clusters), random_state)
 
 
-def count_in_views(
-    views: Views, bounds: Bounds, seed: int, alignment: Alignment | None = None
-) -> ClusterCountSuggestion:
+def count_in_views(views: Views, bounds: Bounds, seed: int) -> ClusterCountSuggestion:
     """Suggest a number of clusters of views; see `suggest_n_clusters`.
 
     Args:
         views: the views.
         bounds: smallest and largest number.
         seed: seed of the subsample and of the search.
-        alignment: keeps the alignment for a fit, unless it is that of a subsample.
     """
     rows = subsample(len(views), seed)
-    whole = len(rows) == len(views)
-    spaces = data_and_features(views if whole else views[rows], seed, alignment if whole else None)
+    spaces = data_and_features(views if len(rows) == len(views) else views[rows], seed)
     most = min(bounds.high, len(rows))
     least = min(bounds.low, most)
     return count_clusters(*spaces, min_clusters=least, max_clusters=most, seed=seed % 2**32)
 
 
-def data_and_features(
-    views: Views, seed: int, alignment: Alignment | None = None
-) -> tuple[list[Features], list[Features]]:
+def data_and_features(views: Views, seed: int) -> tuple[list[Features], list[Features]]:
     """Return the principal components (n, d_v) and learned features (n, d) of every view.
 
-    The features are those of PROTOCOL after the alignment, which does not need the number of clusters; it
-    may be kept for a fit.
+    The features are those of PROTOCOL after the alignment, which does not need the number of clusters.
     """
     scalers, components = prepare(views)
     if len(views) < MIN_SAMPLES:
@@ -150,14 +107,12 @@ def data_and_features(
     source = Source(
         views,
         scalers,
-        batch_size=DEFAULT.schedule.n_samples_per_step,
+        batch_size=ALIGNMENT.schedule.n_samples_per_step,
         device=torch.device("cpu"),
         shared=True,
     )
-    method = build(lambda: Protocol(DEFAULT, dims, 2), generator)
-    history = train(method, method.alignment(), source, generator)
-    if alignment is not None:
-        alignment.keep(method, source, history, generator)
+    method = build(lambda: Protocol(ALIGNMENT, dims, 2), generator)
+    train(method, method.alignment(), source, generator)
     return components, np.split(infer_all(method, source).embedding.numpy(), len(dims), axis=1)
 
 

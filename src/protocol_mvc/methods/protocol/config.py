@@ -77,6 +77,7 @@ class Schedule(Config):
     lr_reconstruct: PositiveFloat = 1e-3
     lr_align: PositiveFloat = 2e-3  #: decays by a cosine over the rounds
     lr_rebalance: PositiveFloat = 5e-4
+    max_grad_norm: PositiveFloat | None = None  #: bound on the norm of a gradient in stages 2 and 3
 
 
 class PotOptions(Config):
