@@ -26,7 +26,7 @@ FIRST_USED = {
     "align": (
         *("losses.temperature_feature", "losses.temperature_class", "losses.structure_weight"),
         *("structure.alignment_sharpness", "schedule.n_epochs_align", "schedule.lr_align"),
-        "schedule.max_grad_norm",
+        "schedule.lr_scheduler",
     ),
     "rebalance": (
         *("pseudo_labels", "readout", "structure.guidance"),

@@ -18,6 +18,7 @@ VIEWS = as_views(ARRAYS)
 OTHER_VALUES: dict[str, Any] = {
     "pseudo_labels": {"kind": "batch"},
     "readout": "classifier",
+    "schedule.lr_scheduler": "constant",
     "structure.guidance": "attention",
     "losses.pseudo_label_loss": "per_head",
     "losses.rebalanced": False,

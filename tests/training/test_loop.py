@@ -231,6 +231,12 @@ class TestDivergence:
             train(module, [Stage("tune", 5, step)], source(DATA), seeded())
         assert calls == [0.0, *[0.25] * 4]  # the rate, a tenth, a hundredth, a thousandth
 
+    def test_every_epoch_has_the_learning_rate_of_the_scheduler(self):
+        module = Weight()
+        stage = Stage("s", 4, module.step, Optimizer(0.2, scheduler="cosine"))
+        history = train(module, [stage], source(DATA), seeded())
+        assert [record.lr for record in history] == [stage.optimizer.lr_at(t) for t in (0, 0.25, 0.5, 0.75)]
+
     def test_diverged_epoch_is_repeated_from_its_start_at_a_lower_rate(self):
         module, weights = Weight(), []
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.examples import seeded, source
 
-from protocol_mvc.training.stage import EpochRecord, Sampling, Stage
+from protocol_mvc.training.stage import EpochRecord, Optimizer, Sampling, Stage
 
 DATA = np.arange(20.0).reshape(10, 2)
 
@@ -44,6 +44,11 @@ def test_cut_epochs_use_other_rows_each_time():
 def test_order_of_rows_depends_on_the_generator_alone():
     sampling = Sampling(min_steps=5)
     assert rows_of(sampling, 4, seed=1) == rows_of(sampling, 4, seed=1) != rows_of(sampling, 4, seed=2)
+
+
+def test_learning_rate_is_constant_or_falls_to_zero_by_a_cosine():
+    assert [Optimizer(0.2).lr_at(t) for t in (0.0, 0.5, 1.0)] == [0.2, 0.2, 0.2]
+    assert [Optimizer(0.2, scheduler="cosine").lr_at(t) for t in (0, 0.5, 1)] == pytest.approx([0.2, 0.1, 0])
 
 
 @pytest.mark.parametrize(

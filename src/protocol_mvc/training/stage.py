@@ -1,5 +1,6 @@
 """Inputs and outputs of the training loop: `Stage`, `EpochRecord`, `TrainingState` and `Callback`."""
 
+import math
 from collections.abc import Callable, Iterator
 from enum import Enum
 from itertools import chain, islice
@@ -64,11 +65,17 @@ class Optimizer(NamedTuple):
         reset: when the moments are reset: at the start of the stage, after each of its epochs, or never;
             without a reset, the stage starts with the moments of the stage before.
         max_grad_norm: bound on the norm of the gradient of a step.
+        scheduler: "constant", or "cosine" for a learning rate that falls to 0 over the epochs of the stage.
     """
 
     lr: float = 1e-3
     reset: Literal["stage", "epoch", "never"] = "stage"
     max_grad_norm: float | None = None
+    scheduler: Literal["constant", "cosine"] = "constant"
+
+    def lr_at(self, progress: float) -> float:
+        r"""Return the learning rate after a fraction t of the epochs, :math:`lr (1 + \cos(\pi t)) / 2`."""
+        return self.lr * (1 + math.cos(math.pi * progress)) / 2 if self.scheduler == "cosine" else self.lr
 
 
 class Stage(NamedTuple):

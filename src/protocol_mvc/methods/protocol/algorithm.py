@@ -107,7 +107,7 @@ class Protocol(DeepMethod):
             "rebalance",
             c.n_epochs_rebalance,
             self.rebalance,
-            Optimizer(c.lr_rebalance, max_grad_norm=c.max_grad_norm),
+            Optimizer(c.lr_rebalance, scheduler=c.lr_scheduler),
             sampling,
         )._replace(on_start=self.start_rebalancing, on_epoch_start=self.label_samples)
         if self.config.structure.kind == "neighbors":
@@ -128,14 +128,14 @@ class Protocol(DeepMethod):
         """Return the rounds of stage 2; their learning rates decay by a cosine."""
         c, structure, sampling = self.config.schedule, self.config.structure, self._sampling()
         if isinstance(structure, AttentionStructure):
-            adam = Optimizer(c.lr_align, max_grad_norm=c.max_grad_norm)
+            adam = Optimizer(c.lr_align, scheduler=c.lr_scheduler)
             return [Stage("align", c.n_epochs_align, self.align, adam, sampling)]
         # a step trains the encoders of all views, so that more views need fewer steps
         n_epochs = min(c.n_epochs_align, max(2, round(2 * c.n_epochs_align / self.n_views)))
         rounds = []
         for number in range(structure.n_rounds):
             lr = c.lr_align * (1 + math.cos(math.pi * (number + 0.5) / structure.n_rounds)) / 2
-            adam = Optimizer(lr, "never" if number else "stage", c.max_grad_norm)
+            adam = Optimizer(lr, "never" if number else "stage")
             stage = Stage(f"align {number + 1}", n_epochs, self.align, adam, sampling)
             find = self.find_neighbors if number else self.find_neighbors_in_data
             rounds.append(stage._replace(on_start=find, on_epoch_start=self.use_neighbors))

@@ -77,7 +77,8 @@ class Schedule(Config):
     lr_reconstruct: PositiveFloat = 1e-3
     lr_align: PositiveFloat = 2e-3  #: decays by a cosine over the rounds
     lr_rebalance: PositiveFloat = 5e-4
-    max_grad_norm: PositiveFloat | None = None  #: bound on the norm of a gradient in stages 2 and 3
+    #: of stage 3, and of stage 2 with attention: a constant learning rate, or one that falls to 0 by a cosine
+    lr_scheduler: Literal["constant", "cosine"] = "constant"
 
 
 class PotOptions(Config):
@@ -194,6 +195,7 @@ PAPER = ProtocolConfig(
         max_samples=None,
         lr_align=1e-3,
         lr_rebalance=1e-3,
+        lr_scheduler="cosine",
     ),
     pseudo_labels=DatasetTransport(),
     losses=Losses(pseudo_label_loss="mixture", class_loss_weight=1.0),
@@ -212,6 +214,7 @@ RELEASED = update_config(
         "schedule__lr_reconstruct": 3e-4,
         "schedule__lr_align": 3e-4,
         "schedule__lr_rebalance": 3e-4,
+        "schedule__lr_scheduler": "constant",
         "pseudo_labels": BatchTransport(prior_strength=0.1),
         "pseudo_labels__double_softmax": True,
         "losses__pseudo_label_weight": 0.0,
