@@ -6,6 +6,7 @@
 import json
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -90,11 +91,12 @@ def section(records: Sequence[Record]) -> Section:
 def parallel(
     dataset: Annotated[str, typer.Option(help="Data set.")] = PARALLEL_DATASET,
     records: Annotated[Path, typer.Option(help="File of records.")] = RESULTS / "parallel.jsonl",
-    worker: Annotated[int | None, typer.Option(hidden=True)] = None,
+    worker: Annotated[str, typer.Option(hidden=True)] = "",
 ) -> None:
     """Measure fits at the same time: two commands beside one, and four joblib workers beside two."""
-    if worker is not None:
-        typer.echo(json.dumps(_fit(dataset, worker)))
+    if worker:
+        seed, n, folder = worker.split(":", 2)
+        typer.echo(json.dumps(_fit(dataset, int(seed), int(n), Path(folder))))
         return
     seconds = {f"{n} commands": _commands(dataset, n) for n in (1, 2)}
     seconds |= {f"{n} joblib workers": _workers(dataset, n) for n in (2, 4)}
@@ -110,11 +112,17 @@ def parallel(
     append({"study": "parallel", "seconds": rounded, "ratios": shown, **shared}, records)
 
 
-def _fit(dataset: str, seed: int) -> tuple[float, float]:
-    """Return the times at the start and at the end of a fit; the second fit counts, without imports."""
+def _fit(dataset: str, seed: int, n: int, folder: Path) -> tuple[float, float]:
+    """Return the times at the start and at the end of one of n fits, which start together.
+
+    A small fit before it does not count, nor do imports: the folder gets a file when both are done.
+    """
     views, labels_true = load_dataset(dataset, imbalance_ratio=QUALITY_RATIO, random_state=seed)
     k = len(np.unique(labels_true))
     PROTOCOL(k, random_state=seed).fit(views[np.arange(200)])
+    (folder / str(seed)).touch()
+    while len(list(folder.iterdir())) < n:
+        time.sleep(0.01)
     started = time.time()
     PROTOCOL(k, random_state=seed).fit(views)
     return started, time.time()
@@ -123,13 +131,17 @@ def _fit(dataset: str, seed: int) -> tuple[float, float]:
 def _commands(dataset: str, n: int) -> float:
     """Return the seconds from the start of the first to the end of the last of n fits in own processes."""
     command = [sys.executable, "-m", "benchmarks", "parallel", "--dataset", dataset, "--worker"]
-    running = [subprocess.Popen([*command, str(i)], stdout=subprocess.PIPE, text=True) for i in range(n)]
-    return _span([json.loads(process.communicate()[0].splitlines()[-1]) for process in running])
+    with tempfile.TemporaryDirectory() as folder:
+        commands = [[*command, f"{i}:{n}:{folder}"] for i in range(n)]
+        running = [subprocess.Popen(words, stdout=subprocess.PIPE, text=True) for words in commands]
+        return _span([json.loads(process.communicate()[0].splitlines()[-1]) for process in running])
 
 
 def _workers(dataset: str, n: int) -> float:
     """Return the same of n fits in n workers of joblib."""
-    return _span(joblib.Parallel(n_jobs=n)(joblib.delayed(_fit)(dataset, i) for i in range(n)))
+    with tempfile.TemporaryDirectory() as folder:
+        fits = (joblib.delayed(_fit)(dataset, i, n, Path(folder)) for i in range(n))
+        return _span(joblib.Parallel(n_jobs=n)(fits))
 
 
 def _span(times: Sequence[Any]) -> float:

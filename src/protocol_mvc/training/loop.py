@@ -15,6 +15,7 @@ from protocol_mvc.training.adam import Adam
 from protocol_mvc.training.checkpoint import BestWeights, capture, restore
 from protocol_mvc.training.stage import Callback, EpochRecord, Losses, Signal, Stage, Tensors, TrainingState
 from protocol_mvc.utils.distributed import all_reduce_mean, data_parallel_step
+from protocol_mvc.utils.threads import training_threads
 
 LR_BACKOFF = 0.1  # factor of the learning rate after a divergence
 MIN_LR_FACTOR = 1e-3  # smallest factor of the learning rate of a stage
@@ -159,7 +160,8 @@ class _Training:
         if context is Signal.STOP:
             assert stage.monitor is None, f"stage {stage.name!r} cannot stop before its monitor is evaluated"
             return Signal.STOP
-        losses = self.run_steps(stage, source, progress, context)
+        with training_threads(self.module):
+            losses = self.run_steps(stage, source, progress, context)
         if stage.monitor and stage.is_evaluated(state.epoch):
             losses[MONITOR] = stage.monitor(source, self.generator, state.start_value)
         seconds = time.perf_counter() - started

@@ -13,6 +13,7 @@ from threadpoolctl import threadpool_limits
 from protocol_mvc.utils.text import short_repr
 
 M = TypeVar("M", bound=Callable[..., Any])
+SMALL_MODULE = 1_000_000  # parameters; the steps of smaller modules take longer with several threads
 
 
 def resolve_threads(n_jobs: Any) -> int | None:
@@ -45,6 +46,18 @@ def limit_threads(n_jobs: Any) -> Iterator[None]:
             yield
         finally:
             torch.set_num_threads(before)
+
+
+@contextmanager
+def training_threads(module: torch.nn.Module) -> Iterator[None]:
+    """Let torch use one thread within a `with` block if the module is small."""
+    before = torch.get_num_threads()
+    small = sum(parameter.numel() for parameter in module.parameters()) < SMALL_MODULE
+    torch.set_num_threads(1 if small else before)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def with_threads(method: M) -> M:
