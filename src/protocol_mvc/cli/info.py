@@ -38,7 +38,7 @@ DUPLICATE_SHARE = 0.01  # share of duplicate samples above which there is a note
 HEADERS = ("view", "features", "type", "range", "zeros", "constant", "missing", "duplicate")
 TRIAL_SAMPLES, TRIAL_STEPS, TRIAL_EPOCHS = 2048, 8, 4
 N_SPACES = 6  # in which PROTOCOL searches its starting partition
-START_EXPONENT = 1.4  # of the growth of the neighbour search and the starting partition with the samples
+START_EXPONENT = 1.25  # of the growth of the neighbour search and the starting partition with the samples
 WIDTH_FIELDS = ("projection_dim", "feature_dim", "latent_dim")
 
 

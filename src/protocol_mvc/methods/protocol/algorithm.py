@@ -116,7 +116,7 @@ class Protocol(DeepMethod):
             *([reconstruct] if c.n_epochs_reconstruct else []),
             *self.alignment(),
             rebalance,
-            self.last_stage(),
+            self.last_stage()._replace(sampling=sampling),
         ]
 
     def _sampling(self) -> Sampling:
@@ -254,7 +254,6 @@ class Protocol(DeepMethod):
     @torch.no_grad()
     def read_out(self, source: Source, generator: torch.Generator) -> None:
         """Prepare the final labels, of the classifier or of K-means on H, and estimate the class prior."""
-        source = source.subsample(self.config.schedule.max_samples, (generator.initial_seed(), 0))
         if self.config.schedule.n_epochs_rebalance == 0:
             self.pseudo_labels.start(source, generator)
         if self.config.readout == "kmeans":
