@@ -321,7 +321,8 @@ def scaled_rows(views: Views, v: int, rows: Rows, scaler: Scaler) -> NDArray[np.
     if is_sparse(array) and scaler.keeps_zeros and scaler.axes is not None:
         out = _rotate(scaler, scale_sparse(scaler, array[index])).astype(np.float32)
     else:
-        index = np.arange(len(views))[index]
+        if isinstance(index, slice):
+            index = np.arange(*index.indices(len(views)))
         out = np.empty((len(index), scaler.n_outputs), dtype=np.float32)
         for batch in _batches(len(index), views.n_features[v]):  # in float64, so few at a time
             out[batch] = apply_scaler(scaler, views.to_dense(v, index[batch], np.float64))
