@@ -10,7 +10,7 @@ from tests.examples import blobs, tiny
 from threadpoolctl import threadpool_info
 
 from protocol_mvc.training.stage import Callback, TrainingState
-from protocol_mvc.utils.threads import limit_threads
+from protocol_mvc.utils.threads import SMALL_MODULE, limit_threads, training_threads
 
 
 def numbers_of_threads() -> set[int]:
@@ -36,6 +36,15 @@ def test_none_changes_nothing():
 def test_other_values_are_refused(n_jobs: Any):
     with pytest.raises(ValueError, match="n_jobs must be"), limit_threads(n_jobs):
         pass
+
+
+@pytest.mark.parametrize(("width", "expected"), [(4, 1), (SMALL_MODULE, 2)])
+def test_small_modules_are_trained_by_one_thread(width: int, expected: int):
+    module = torch.nn.Linear(width, 1)
+    with limit_threads(2):
+        with training_threads(module):
+            assert torch.get_num_threads() == expected
+        assert torch.get_num_threads() == 2
 
 
 def test_a_fit_uses_the_threads_of_n_jobs():
