@@ -8,11 +8,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils import gen_batches
 
-from protocol_mvc.data.checks import Matrix, is_mapped, row_slices
+from protocol_mvc.data.checks import Matrix, drop_cached_pages, is_mapped, row_slices
 from protocol_mvc.exceptions import DataError
 
 LARGE = 2**28  # bytes; smaller matrices are read into memory
+SCATTERED_ROWS = 2000  # of a memory map that are read at a time: each of them loads several pages
 
 
 def is_large(shape: tuple[int, ...], dtype: np.dtype[Any]) -> bool:
@@ -64,7 +66,13 @@ def take_rows(
     if is_mapped(matrix) and is_large(shape, dtype):
         slices = row_slices(matrix, len(rows))
         return to_memmap(name, shape, dtype, (_take(matrix, rows[part], dtype) for part in slices))
-    return _take(matrix, rows, dtype)
+    if not is_mapped(matrix):
+        return _take(matrix, rows, dtype)
+    taken = np.empty(shape, dtype)
+    for part in gen_batches(len(rows), SCATTERED_ROWS):
+        taken[part] = _take(matrix, rows[part], dtype)
+        drop_cached_pages(matrix)
+    return taken
 
 
 def _take(matrix: Any, rows: NDArray[np.intp], dtype: np.dtype[Any]) -> NDArray[Any]:
