@@ -22,11 +22,13 @@ Labels = npt.NDArray[np.int64]
 
 DISSOLVED_JACCARD = 0.5  # a cluster with a smaller mean overlap is unstable (Hennig, 2007: dissolved)
 MAX_ROWS = 2000  # of a refit
-# A refit is shorter than a fit: one round of alignment, fewer candidates and no transport after the warm-up.
+# A refit is shorter than a fit: one round of alignment with fewer steps, fewer candidates and no transport
+# after the warm-up.
 SHORTER = {
     "config__structure__n_rounds": 1,
     "config__schedule__n_epochs_align": 3,
     "config__schedule__n_epochs_rebalance": 1,
+    "config__schedule__min_steps_per_epoch": 10,
     "config__pseudo_labels__partition__over_clustering": (2.0,),
     "config__pseudo_labels__partition__groups_per_cluster_learned": (4.0,),
     "config__pseudo_labels__partition__groups_per_cluster_data": (3.0,),
