@@ -23,7 +23,7 @@ MAX_SAMPLES = 10_000  # random subsample of larger data
 MAX_CLUSTERS = 40  # largest number to suggest
 N_COMPONENTS = 50  # principal components of a view
 MIN_SAMPLES = 10  # with fewer samples no features are learned
-#: of the alignment whose features the search uses; with the narrower networks of a fit it finds fewer groups
+#: of the alignment whose features the search uses; its networks are wider than those of a fit
 ALIGNMENT = update_config(DEFAULT, {"network__hidden_dims": (256,), "schedule__n_epochs_align": 5})
 AUTO = re.compile(r"auto(?::(\d+)-(\d+))?")
 
