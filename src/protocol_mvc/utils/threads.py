@@ -52,8 +52,10 @@ def limit_threads(n_jobs: Any) -> Iterator[None]:
 def training_threads(module: torch.nn.Module) -> Iterator[None]:
     """Let torch use one thread within a `with` block if the module is small."""
     before = torch.get_num_threads()
-    small = sum(parameter.numel() for parameter in module.parameters()) < SMALL_MODULE
-    torch.set_num_threads(1 if small else before)
+    if before == 1 or sum(parameter.numel() for parameter in module.parameters()) >= SMALL_MODULE:
+        yield  # a forked process may wait forever after a call that sets the number
+        return
+    torch.set_num_threads(1)
     try:
         yield
     finally:
