@@ -79,7 +79,7 @@ def test_every_estimator_has_its_name_and_every_preset_another():
     assert not set(COMPARED) & ABLATION.keys()
 
 
-@pytest.mark.parametrize("name", [name for name in COMPARED if name in INCOMPLETE])
+@pytest.mark.parametrize("name", [name for name in filter(runs_here, COMPARED) if name in INCOMPLETE])
 def test_some_methods_take_samples_with_missing_views(name: str):
     gaps = mask_views(VIEWS, 0.3)
     assert not gaps.is_complete
