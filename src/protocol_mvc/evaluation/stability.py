@@ -49,7 +49,7 @@ def stability(
     """Refit a model on random subsamples and compare the clusters of all samples.
 
     The refits start from new weights, and keep the preparation of the views. Those of `PROTOCOL` are shorter
-    than the fit: five take about one and a half times as long as the fit.
+    than the fit: five take up to about twice as long as the fit, mostly less.
 
     Args:
         model: fitted model.
