@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+import torch
 import typer
 
 from benchmarks import (
@@ -55,6 +56,7 @@ from benchmarks.records import Record
 from benchmarks.runs import Unit, cluster, run_missing
 from benchmarks.sections import METHOD_SECTIONS, PAPER_SECTIONS, SECTIONS
 
+MatmulPrecision = Literal["highest", "high", "medium"]
 QualityDatasets = Annotated[
     str, typer.Option(help=f"{', '.join(quality.HALVES)}, all, or names separated by commas.")
 ]
@@ -81,10 +83,14 @@ def run(
     missing_rate: Annotated[
         str | None, typer.Option(help="Rates of views that are removed at random, separated by commas.")
     ] = None,
+    matmul_precision: Annotated[
+        MatmulPrecision, typer.Option(help="Of float32 products, as in torch; medium computes in bfloat16.")
+    ] = "highest",
     records: RecordFile = RESULTS / "runs.jsonl",
     data_home: DataHome = None,
 ) -> None:
     """Run methods on data sets; an interrupted benchmark continues where it stopped."""
+    torch.set_float32_matmul_precision(matmul_precision)
     datasets = own_name(data, truth) if data else datasets
     ratios = ratios or ("none" if data else "0.1")
     wanted = chosen_units(methods, datasets, ratios, seeds, METHODS if missing_rate is None else INCOMPLETE)

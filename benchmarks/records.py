@@ -59,7 +59,7 @@ def timed() -> Iterator[Record]:
 
 
 def provenance() -> Record:
-    """Return command, commit, machine, number of threads and versions of the running process."""
+    """Return command, commit, machine, threads, precision of products and versions of the running process."""
     script = Path(sys.argv[0])
     program = f"python -m {script.parent.name}" if script.name == "__main__.py" else script.name
     return {
@@ -67,6 +67,7 @@ def provenance() -> Record:
         "commit": commit(),
         "machine": platform.machine(),
         "threads": torch.get_num_threads(),
+        "matmul_precision": torch.get_float32_matmul_precision(),
         "versions": {"python": platform.python_version()} | {name: _version(name) for name in PACKAGES},
     }
 

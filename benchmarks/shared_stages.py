@@ -25,7 +25,12 @@ COST = "cost.json"  # file beside a checkpoint: what it took to reach it
 FIRST_USED = {
     "align": (
         *("losses.temperature_feature", "losses.temperature_class", "losses.structure_weight"),
-        *("structure.alignment_sharpness", "schedule.n_epochs_align", "schedule.lr_align"),
+        *(
+            "structure.base_width",
+            "structure.alignment_sharpness",
+            "schedule.n_epochs_align",
+            "schedule.lr_align",
+        ),
         "schedule.lr_scheduler",
     ),
     "rebalance": (

@@ -89,7 +89,9 @@ class Protocol(DeepMethod):
             raise ValueError(f"max_samples must be at least n_clusters ({n_clusters}), got {max_samples}")
         self.network: MultiViewNetwork | MeanConsensusNetwork
         if isinstance(config.structure, AttentionStructure):
-            structure = config.structure.model_dump(exclude={"kind", "alignment_sharpness", "guidance"})
+            structure = config.structure.model_dump(
+                exclude={"kind", "base_width", "alignment_sharpness", "guidance"}
+            )
             self.network = MultiViewNetwork(dims, n_clusters, **dict(c), **structure)
         else:
             self.network = MeanConsensusNetwork(dims, n_clusters, **dict(c))
@@ -107,7 +109,7 @@ class Protocol(DeepMethod):
             "rebalance",
             c.n_epochs_rebalance,
             self.rebalance,
-            Optimizer(c.lr_rebalance, scheduler=c.lr_scheduler),
+            Optimizer(self.scaled_lr(c.lr_rebalance), scheduler=c.lr_scheduler),
             sampling,
         )._replace(on_start=self.start_rebalancing, on_epoch_start=self.label_samples)
         if self.config.structure.kind == "neighbors":
@@ -128,7 +130,7 @@ class Protocol(DeepMethod):
         """Return the rounds of stage 2; their learning rates decay by a cosine."""
         c, structure, sampling = self.config.schedule, self.config.structure, self._sampling()
         if isinstance(structure, AttentionStructure):
-            adam = Optimizer(c.lr_align, scheduler=c.lr_scheduler)
+            adam = Optimizer(self.scaled_lr(c.lr_align), scheduler=c.lr_scheduler)
             return [Stage("align", c.n_epochs_align, self.align, adam, sampling)]
         # a step trains the encoders of all views, so that more views need fewer steps
         n_epochs = min(c.n_epochs_align, max(2, round(2 * c.n_epochs_align / self.n_views)))
@@ -140,6 +142,13 @@ class Protocol(DeepMethod):
             find = self.find_neighbors if number else self.find_neighbors_in_data
             rounds.append(stage._replace(on_start=find, on_epoch_start=self.use_neighbors))
         return rounds
+
+    def scaled_lr(self, lr: float) -> float:
+        r"""Return the learning rate for the width of the attention, :math:`lr \min(1, w_{base} / w)`."""
+        structure = self.config.structure
+        if not isinstance(structure, AttentionStructure) or structure.base_width is None:
+            return lr
+        return lr * min(1.0, structure.base_width / (structure.latent_dim * self.n_views))
 
     def reconstruct(self, batch: Batch, progress: float, context: None) -> Losses:
         """Stage 1, view-specific representation learning: L_rec (Eq. 26)."""

@@ -49,6 +49,9 @@ class AttentionStructure(Config):
     latent_dim: PositiveInt = 512  #: of Z^v, S^v and U before its projection
     dim_feedforward: PositiveInt = 256  #: of the attention block
     attention_dim: PositiveInt | None = None  #: of queries, keys and values; None: that of all Z^v together
+    #: width of all Z^v together up to which the learning rates of stages 2 and 3 hold; a wider attention
+    #: learns at rates that are lower in proportion (maximal update parametrization). None: at the same rates
+    base_width: PositiveInt | None = None
     dropout: Annotated[float, Field(ge=0, lt=1)] = 0.1  #: of the attention block
     #: input of the classifier: the projections H^v or, as in the paper, the latent codes Z^v
     classifier_input: Literal["projection", "latent"] = "latent"
@@ -185,7 +188,9 @@ QUICK = update_config(
 PAPER = ProtocolConfig(
     n_components=None,
     network=Network(hidden_dims=(500, 500, 2000), projection_dim=128),
-    structure=AttentionStructure(alignment_sharpness=0.1, guidance="labels", precision="bfloat16"),
+    structure=AttentionStructure(
+        base_width=1024, alignment_sharpness=0.1, guidance="labels", precision="bfloat16"
+    ),
     schedule=Schedule(
         n_epochs_reconstruct=200,
         n_epochs_align=50,
@@ -205,6 +210,7 @@ PAPER = ProtocolConfig(
 RELEASED = update_config(
     PAPER,
     {
+        "structure__base_width": None,
         "structure__alignment_sharpness": 1.0,
         "structure__guidance": "attention",
         "structure__heads": "linear",
