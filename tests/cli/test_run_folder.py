@@ -22,7 +22,7 @@ from protocol_mvc.cli.runs import (
 )
 from protocol_mvc.data import as_views, data_hash
 from protocol_mvc.exceptions import ModelFileError
-from protocol_mvc.io.model import MANIFEST
+from protocol_mvc.io.model_folder import MANIFEST
 from protocol_mvc.utils import files
 
 VIEWS, _ = blobs((20, 10, 10))

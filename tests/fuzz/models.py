@@ -22,7 +22,7 @@ from tests.io.temporary import folder
 
 from protocol_mvc import PROTOCOL
 from protocol_mvc.exceptions import ModelFileError
-from protocol_mvc.io.model import ARRAYS, CONFIG, FILES, HISTORY
+from protocol_mvc.io.model_folder import ARRAYS, CONFIG, FILES, HISTORY
 
 VIEWS = with_gaps(blobs((12, 6, 4))[0])
 ROOM = 2**29  # bytes that a refused model may take

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from safetensors.numpy import save
 
-from protocol_mvc.io.model import (
+from protocol_mvc.io.model_folder import (
     ARRAYS,
     CONFIG,
     MANIFEST,

@@ -19,7 +19,8 @@ from protocol_mvc import PROTOCOL, stability
 from protocol_mvc.data import fit_scalers
 from protocol_mvc.estimators import base
 from protocol_mvc.exceptions import ModelFileError
-from protocol_mvc.io.model import ARRAYS, FILES, SCHEMA_VERSION, _pack_ids, _unpack_ids, to_json
+from protocol_mvc.io.model import _pack_ids, _unpack_ids
+from protocol_mvc.io.model_folder import ARRAYS, FILES, SCHEMA_VERSION, to_json
 from protocol_mvc.methods.protocol.config import PRESETS
 from protocol_mvc.utils.config import update_config
 

@@ -22,8 +22,8 @@ from tests.io.model_folders import (
 )
 
 from protocol_mvc.exceptions import ModelFileError
-from protocol_mvc.io import model as model_format
-from protocol_mvc.io.model import (
+from protocol_mvc.io import model_folder as model_format
+from protocol_mvc.io.model_folder import (
     ARRAYS,
     CARD,
     CONFIG,
@@ -35,7 +35,7 @@ from protocol_mvc.io.model import (
     to_json,
     write_model,
 )
-from protocol_mvc.io.model import (
+from protocol_mvc.io.model_folder import (
     HISTORY as HISTORY_FILE,
 )
 

@@ -25,7 +25,7 @@ from protocol_mvc.evaluation.stability import Stability, stability
 from protocol_mvc.exceptions import ModelFileError, UnreliableClusterWarning
 from protocol_mvc.io.labels import match_labels, read_labels
 from protocol_mvc.io.lock import is_lock_file, lock_folder
-from protocol_mvc.io.model import check_replaceable, model_errors
+from protocol_mvc.io.model_folder import check_replaceable, model_errors
 from protocol_mvc.report import write_report
 from protocol_mvc.report.truth import SCORES, compare_labels
 from protocol_mvc.utils.files import atomic_write, atomic_write_folder, read_regular
