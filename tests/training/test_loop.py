@@ -235,7 +235,13 @@ class TestDivergence:
         module = Weight()
         stage = Stage("s", 4, module.step, Optimizer(0.2, scheduler="cosine"))
         history = train(module, [stage], source(DATA), seeded())
-        assert [record.lr for record in history] == [stage.optimizer.lr_at(t) for t in (0, 0.25, 0.5, 0.75)]
+        expected = [stage.optimizer.lr_at(t, 1) for t in (0, 0.25, 0.5, 0.75)]
+        assert [record.lr for record in history] == expected
+
+    def test_learning_rate_follows_the_size_of_the_batches(self):
+        module, data = Weight(), source(DATA)
+        stage = Stage("s", 1, module.step, Optimizer(0.2, batch_size=2 * data.batch_size))
+        assert [record.lr for record in train(module, [stage], data, seeded())] == pytest.approx([0.1])
 
     def test_diverged_epoch_is_repeated_from_its_start_at_a_lower_rate(self):
         module, weights = Weight(), []

@@ -47,8 +47,14 @@ def test_order_of_rows_depends_on_the_generator_alone():
 
 
 def test_learning_rate_is_constant_or_falls_to_zero_by_a_cosine():
-    assert [Optimizer(0.2).lr_at(t) for t in (0.0, 0.5, 1.0)] == [0.2, 0.2, 0.2]
-    assert [Optimizer(0.2, scheduler="cosine").lr_at(t) for t in (0, 0.5, 1)] == pytest.approx([0.2, 0.1, 0])
+    assert [Optimizer(0.2).lr_at(t, 8) for t in (0.0, 0.5, 1.0)] == [0.2, 0.2, 0.2]
+    cosine = Optimizer(0.2, scheduler="cosine")
+    assert [cosine.lr_at(t, 8) for t in (0, 0.5, 1)] == pytest.approx([0.2, 0.1, 0])
+
+
+def test_learning_rate_of_a_batch_size_grows_in_proportion():
+    rates = [Optimizer(0.2, batch_size=128).lr_at(0, n) for n in (64, 128, 512)]
+    assert rates == pytest.approx([0.1, 0.2, 0.8])
 
 
 @pytest.mark.parametrize(

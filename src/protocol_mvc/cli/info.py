@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from rich.filesize import decimal
+from sklearn.base import clone
 
 from protocol_mvc.cli.output import Console, JsonDict, table
 from protocol_mvc.cli.settings import Settings, make_model
@@ -254,6 +255,8 @@ def estimate_cost(views: Views, model: MultiViewClusterer) -> Cost:
     The peak memory is that of the data (unless memory-mapped), the subsample of a stage and the outputs.
     """
     rows, n = np.sort(np.random.default_rng(0).permutation(len(views))[:TRIAL_SAMPLES]), len(views)
+    batch_size = model._resolved_batch_size(n)
+    model = clone(model).set_params(batch_size=batch_size)  # the steps of all data, not of the subset
     method, source, generator, _ = model._set_up(views[rows])
     stages = method.stages()
     n_used = max((stage_samples(stage, n) for stage in stages if stage.n_epochs), default=n)
@@ -273,7 +276,6 @@ def estimate_cost(views: Views, model: MultiViewClusterer) -> Cost:
         times = [measure_stage(stage, method, source, generator) for stage in stages]
     except DivergenceError:
         return Cost(int(n_bytes), None)
-    batch_size = model._resolved_batch_size()
     training = sum(t.extrapolate(n, len(rows), batch_size) for t in times)
     n_components = getattr(model._resolved_config(), "n_components", None)
     parts = (source.subsample(max(len(rows) // 2, 1), [0]), source)

@@ -326,7 +326,7 @@ class MultiViewClusterer(
                 f"the probabilities of {k} clusters for each of {n} samples would take more than "
                 f"{MAX_MODULE_BYTES / 2**30:.0f} GiB: choose fewer clusters"
             )
-        size = self._resolved_batch_size()
+        size = self._resolved_batch_size(n)
         if not isinstance(size, (int, np.integer)) or size < 2:
             raise ValueError(
                 f"batch_size must be 'auto' or a whole number of at least 2, got {short_repr(size)}"
@@ -345,10 +345,10 @@ class MultiViewClusterer(
         """Return the config of a fit."""
         return resolve_config(self.config, self._presets)
 
-    def _resolved_batch_size(self) -> Any:
+    def _resolved_batch_size(self, n_samples: int) -> Any:
         """Return the number of samples of a training step: that of the config or of the method if "auto"."""
         schedule = getattr(self._resolved_config(), "schedule", None)
-        default = getattr(schedule, "n_samples_per_step", self._method.batch_size)
+        default = schedule.samples_per_step(n_samples) if schedule else self._method.batch_size
         return resolve_auto(self.batch_size, default)
 
     def _set_up(
@@ -361,7 +361,8 @@ class MultiViewClusterer(
         )
         seed = int(broadcast(torch.tensor(seed)))
         generator, bounds = torch.Generator().manual_seed(seed), parse_auto(self.n_clusters)
-        size, scaling = int(self._resolved_batch_size()), resolve_auto(self.scaling, self._method.scaling)
+        size = int(self._resolved_batch_size(len(views)))
+        scaling = resolve_auto(self.scaling, self._method.scaling)
         count = None if bounds is None else count_in_views(views, bounds, seed)
         n_clusters = self.n_clusters if count is None else int(broadcast(torch.tensor(count.n_clusters)))
         scalings = fit_scalers(views, scaling, getattr(config, "n_components", None))

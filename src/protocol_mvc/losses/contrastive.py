@@ -7,6 +7,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from protocol_mvc.losses.log_sum_exp import log_sum_exp_products
+
 MASKED_LOGIT = -1e30  # its exponential is 0; unlike -inf it has finite differences and gradients
 MAX_SQUARED_NORM = 3.0  # of the rows in the spectral contrast; longer rows are shortened
 
@@ -94,10 +96,10 @@ def neighbor_contrast(
         temperature: tau_f.
         logit_adjustment: eta (n,), added to the logits of the positives (Eq. 20).
     """
-    logits = h @ (u.T / temperature)
-    if logit_adjustment is not None:
-        logits = logits.scatter_add(1, positive[:, None], logit_adjustment[:, None])
-    return functional.cross_entropy(logits, positive)
+    h = h / temperature
+    eta = h.new_zeros(len(h)) if logit_adjustment is None else logit_adjustment
+    log_total = log_sum_exp_products(h, u, positive, eta)
+    return (log_total - (h * u[positive]).sum(1) - eta).mean()
 
 
 def class_contrast(p_view: Tensor, p: Tensor, *, temperature: float, own_negatives: bool = False) -> Tensor:
@@ -147,10 +149,10 @@ def class_sensitive_contrast(
         positive_sample_weight: w_v of Eq. 22.
         positive_prototype_weight: w_t of Eq. 22.
     """
-    logits = p @ p.mT / temperature
-    logits.diagonal(dim1=-2, dim2=-1).fill_(MASKED_LOGIT)
+    own = torch.arange(p.shape[-2], device=p.device).expand(p.shape[:-1])
+    others = log_sum_exp_products(p / temperature, p, own, p.new_full(own.shape, MASKED_LOGIT))
     prototypes = prototype_logits + log_frequency  # (n, k)
-    log_total = torch.logaddexp(torch.logsumexp(logits, -1), torch.logsumexp(prototypes, 1))
+    log_total = torch.logaddexp(others, torch.logsumexp(prototypes, 1))
     member = functional.one_hot(labels, p.shape[-1]).to(p)
     n_positives = member.sum(0)[labels] - 1  # other samples with the same label, and the sum of their logits
     similarity = ((p * (member.T @ p)[..., labels, :]).sum(-1) - p.square().sum(-1)) / temperature

@@ -151,7 +151,7 @@ class _Training:
     def run_epoch(self, stage: Stage, source: Source, state: TrainingState) -> EpochRecord | Signal:
         """Run one epoch; return its record, or `STOP` if the stage asks to stop before it."""
         started = time.perf_counter()
-        lr = stage.optimizer.lr_at(state.epoch / stage.n_epochs) * state.lr_factor
+        lr = stage.optimizer.lr_at(state.epoch / stage.n_epochs, source.batch_size) * state.lr_factor
         self.adam.lr = lr
         progress: float = state.epoch / max(stage.n_epochs - 1, 1)
         context: Any = state.start_value

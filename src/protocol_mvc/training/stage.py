@@ -66,16 +66,23 @@ class Optimizer(NamedTuple):
             without a reset, the stage starts with the moments of the stage before.
         max_grad_norm: bound on the norm of the gradient of a step.
         scheduler: "constant", or "cosine" for a learning rate that falls to 0 over the epochs of the stage.
+        batch_size: of the batches for which `lr` holds; with others it is larger or smaller in proportion
+            (Goyal et al., 2017). None: it holds for all.
     """
 
     lr: float = 1e-3
     reset: Literal["stage", "epoch", "never"] = "stage"
     max_grad_norm: float | None = None
     scheduler: Literal["constant", "cosine"] = "constant"
+    batch_size: int | None = None
 
-    def lr_at(self, progress: float) -> float:
-        r"""Return the learning rate after a fraction t of the epochs, :math:`lr (1 + \cos(\pi t)) / 2`."""
-        return self.lr * (1 + math.cos(math.pi * progress)) / 2 if self.scheduler == "cosine" else self.lr
+    def lr_at(self, progress: float, batch_size: int) -> float:
+        r"""Return the learning rate of batches after a fraction t of the epochs.
+
+        With the cosine it is :math:`lr (1 + \cos(\pi t)) / 2`.
+        """
+        lr = self.lr if self.batch_size is None else self.lr * batch_size / self.batch_size
+        return lr * (1 + math.cos(math.pi * progress)) / 2 if self.scheduler == "cosine" else lr
 
 
 class Stage(NamedTuple):

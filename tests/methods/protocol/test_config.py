@@ -130,3 +130,9 @@ def test_invalid_values_of_attention_are_refused_by_name(field: str, value: obje
 @given(st.sampled_from(sorted(name for name, _ in flatten_config(DEFAULT))))
 def test_update_with_its_own_value_changes_nothing(name: str):
     assert update_config(DEFAULT, {name: dict(flatten_config(DEFAULT))[name]}) == DEFAULT
+
+
+@pytest.mark.parametrize(("n", "expected"), [(2, 128), (5120, 128), (8000, 200), (20_480, 500), (10**7, 500)])
+def test_steps_of_the_default_grow_with_the_samples_of_a_stage(n: int, expected: int):
+    assert DEFAULT.schedule.samples_per_step(n) == expected
+    assert PAPER.schedule.samples_per_step(n) == 256

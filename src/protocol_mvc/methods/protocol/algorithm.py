@@ -109,7 +109,7 @@ class Protocol(DeepMethod):
             "rebalance",
             c.n_epochs_rebalance,
             self.rebalance,
-            Optimizer(self.scaled_lr(c.lr_rebalance), scheduler=c.lr_scheduler),
+            self._optimizer(self.scaled_lr(c.lr_rebalance), scheduler=c.lr_scheduler),
             sampling,
         )._replace(on_start=self.start_rebalancing, on_epoch_start=self.label_samples)
         if self.config.structure.kind == "neighbors":
@@ -126,6 +126,11 @@ class Protocol(DeepMethod):
         c = self.config.schedule
         return Sampling(c.min_steps_per_epoch, c.max_steps_per_epoch, c.max_samples)
 
+    def _optimizer(self, lr: float, **options: Any) -> Optimizer:
+        """Return Adam for the stages whose steps grow with the data."""
+        c = self.config.schedule
+        return Optimizer(lr, batch_size=c.n_samples_per_step if c.max_samples_per_step else None, **options)
+
     def alignment(self) -> list[Stage]:
         """Return the rounds of stage 2; their learning rates decay by a cosine."""
         c, structure, sampling = self.config.schedule, self.config.structure, self._sampling()
@@ -137,7 +142,7 @@ class Protocol(DeepMethod):
         rounds = []
         for number in range(structure.n_rounds):
             lr = c.lr_align * (1 + math.cos(math.pi * (number + 0.5) / structure.n_rounds)) / 2
-            adam = Optimizer(lr, "never" if number else "stage")
+            adam = self._optimizer(lr, reset="never" if number else "stage")
             stage = Stage(f"align {number + 1}", n_epochs, self.align, adam, sampling)
             find = self.find_neighbors if number else self.find_neighbors_in_data
             rounds.append(stage._replace(on_start=find, on_epoch_start=self.use_neighbors))

@@ -21,6 +21,7 @@ from protocol_mvc.utils.config import (
 )
 
 Mass = Annotated[float, Field(gt=0, le=1)]
+N_STEPS_LARGE = 40  # of an epoch of data whose steps are larger than n_samples_per_step, if they may be
 
 
 class Network(Config):
@@ -74,6 +75,9 @@ class Schedule(Config):
     n_epochs_align: NonNegativeInt = 4  #: of each round, for at most two views; see `Protocol.alignment`
     n_epochs_rebalance: NonNegativeInt = 4
     n_samples_per_step: Annotated[int, Field(ge=2)] = 128  #: if the estimator's batch_size is "auto"
+    #: of large data, whose steps grow with the number of samples; then the learning rates hold for
+    #: `n_samples_per_step` and grow in proportion. None: all steps have the same size and learning rate
+    max_samples_per_step: Annotated[int, Field(ge=2)] | None = 512
     min_steps_per_epoch: PositiveInt = 20  #: small data are repeated
     max_steps_per_epoch: PositiveInt | None = None  #: of larger data an epoch uses a random part
     max_samples: PositiveInt | None = 20_000  #: random subsample of large data, drawn for each stage
@@ -82,6 +86,11 @@ class Schedule(Config):
     lr_rebalance: PositiveFloat = 5e-4
     #: of stage 3, and of stage 2 with attention: a constant learning rate, or one that falls to 0 by a cosine
     lr_scheduler: Literal["constant", "cosine"] = "constant"
+
+    def samples_per_step(self, n_samples: int) -> int:
+        """Return the size of the steps of data with n samples."""
+        least, most = self.n_samples_per_step, self.max_samples_per_step or self.n_samples_per_step
+        return max(least, min(min(n_samples, self.max_samples or n_samples) // N_STEPS_LARGE, most))
 
 
 class PotOptions(Config):
@@ -196,6 +205,7 @@ PAPER = ProtocolConfig(
         n_epochs_align=50,
         n_epochs_rebalance=50,
         n_samples_per_step=256,
+        max_samples_per_step=None,
         min_steps_per_epoch=1,
         max_samples=None,
         lr_align=1e-3,
