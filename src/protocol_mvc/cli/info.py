@@ -318,14 +318,13 @@ def measure_stage(stage: Stage, method: Any, source: Any, generator: Any) -> Sta
     on_start, on_epoch_start = list[float](), list[float]()
     trial = stage._replace(
         n_epochs=min(stage.n_epochs, TRIAL_EPOCHS),
-        sampling=stage.sampling._replace(min_steps=1, max_steps=TRIAL_STEPS),
+        sampling=stage.sampling._replace(min_steps=TRIAL_STEPS, max_steps=TRIAL_STEPS),
         on_start=timed(stage.on_start, on_start),
         on_epoch_start=timed(stage.on_epoch_start, on_epoch_start),
     )
     epochs = train(method, [trial], source, generator)
     if not epochs:  # skipped, or without epochs
         return StageTime(stage._replace(n_epochs=0), sum(on_start), 0.0, 0.0)
-    n_steps = len(epochs) * min(TRIAL_STEPS, source.n_batches)
     in_steps = sum(epoch.seconds for epoch in epochs) - sum(on_epoch_start[: len(epochs)])
     expected = stage._replace(n_epochs=round(stage.n_epochs * len(epochs) / trial.n_epochs))
-    return StageTime(expected, sum(on_start), sum(on_epoch_start) / len(epochs), in_steps / n_steps)
+    return StageTime(expected, sum(on_start), sum(on_epoch_start) / len(epochs), in_steps / (len(epochs) * TRIAL_STEPS))
