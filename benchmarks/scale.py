@@ -50,7 +50,7 @@ def scale(
     ]
     for n_samples in samples:
         with tempfile.TemporaryDirectory() as place:
-            _write_mixture(n_samples, Path(place), features)
+            write_mixture(n_samples, Path(place), features)
             command = [
                 sys.executable,
                 "-m",
@@ -64,7 +64,7 @@ def scale(
             subprocess.run(command, check=True)
 
 
-def _write_mixture(n_samples: int, folder: Path, n_features: int = N_FEATURES, seed: int = 0) -> None:
+def write_mixture(n_samples: int, folder: Path, n_features: int = N_FEATURES, seed: int = 0) -> None:
     """Write the views in float32 and the class of each sample as .npy files."""
     rng = np.random.default_rng(seed)
     sizes = IMBALANCE_RATIO ** np.linspace(0, 1, N_CLASSES)

@@ -4,10 +4,12 @@ A step of every stage is timed beside its own matrix products, computed by torch
 Records go to results/throughput.jsonl.
 """
 
+import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -16,29 +18,45 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from benchmarks.datasets import load_dataset
 from benchmarks.records import RESULTS, append, now, provenance
-from protocol_mvc import PROTOCOL
-from protocol_mvc.data import data_hash
+from benchmarks.scale import N_CLASSES, write_mixture
+from protocol_mvc import PROTOCOL, io
+from protocol_mvc.data import Views, data_hash
 from protocol_mvc.data.batches import Batch, Source
 from protocol_mvc.methods.base import infer_all
 from protocol_mvc.training.adam import Adam
 from protocol_mvc.training.stage import Signal, Stage
 
 STAGES = ("align", "rebalance")
+N_LARGE = 20_000  # samples of a stage of larger data
 Shape = tuple[int, int, int]
 
 
 def throughput(repeats: int = 15) -> None:
-    """Measure steps and predictions of the default preset beside their matrix products."""
-    views, _ = load_dataset("hdigit", imbalance_ratio=0.1)
+    """Measure steps and predictions of the default preset beside their matrix products.
+
+    They are measured on Hdigit and on the subsample of a stage of the large mixture of `scale`.
+    """
+    _measure_fit("hdigit", load_dataset("hdigit", imbalance_ratio=0.1)[0], 10, repeats)
+    with tempfile.TemporaryDirectory() as place:
+        write_mixture(N_LARGE, Path(place))
+        _measure_fit("mixture", io.read_views(Path(place))[0], N_CLASSES, repeats)
+
+
+def _measure_fit(dataset: str, views: Views, n_clusters: int, repeats: int) -> None:
+    """Write the records of the steps of a fit to a data set."""
+    typer.echo(f"{dataset}: {len(views)} samples")
     shared = {**provenance(), "seed": 0, "data_hash": data_hash(views), "n_samples": len(views)}
-    method, source = PROTOCOL(10, random_state=0)._set_up(views)[:2]
+    method, source = PROTOCOL(n_clusters, random_state=0)._set_up(views)[:2]
     steps = {
         name: _measure(f"step of {name}", _step_of(method, source, name), 4 * repeats) for name in STAGES
     }
     found = [*steps.values(), _all_steps(method, source, steps)]
     found.append(_measure("predict", lambda: infer_all(method, source, features=False), repeats))
     for record in found:
-        append({"study": "throughput", **record, **shared, "ended": now()}, RESULTS / "throughput.jsonl")
+        append(
+            {"study": "throughput", "dataset": dataset, **record, **shared, "ended": now()},
+            RESULTS / "throughput.jsonl",
+        )
 
 
 class MatrixProducts(TorchDispatchMode):

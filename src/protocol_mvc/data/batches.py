@@ -152,12 +152,13 @@ class Source:
 
     def _batch(self, rows: Tensor, scaled: dict[int, Tensor], place: slice | None = None) -> Batch:
         """Return the rows as a batch; `place` is the same rows as a slice, if they are contiguous."""
-        index = rows if place is None else place
-        arrays = (
-            scaled[v][index] if v in scaled else self._scale(v, place or rows.numpy())
-            for v in range(self.views.n_views)
-        )
-        views = [array.to(self.device) for array in arrays]
+
+        def part(v: int) -> Tensor:
+            if v not in scaled:
+                return self._scale(v, place or rows.numpy())
+            return scaled[v].index_select(0, rows) if place is None else scaled[v][place]
+
+        views = [part(v).to(self.device) for v in range(self.views.n_views)]
         present = None if self._present is None else self._present[rows].to(self.device)
         return Batch(views, rows, present)
 

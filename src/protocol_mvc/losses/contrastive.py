@@ -99,7 +99,7 @@ def neighbor_contrast(
     h = h / temperature
     eta = h.new_zeros(len(h)) if logit_adjustment is None else logit_adjustment
     log_total = log_sum_exp_products(h, u, positive, eta)
-    return (log_total - (h * u[positive]).sum(1) - eta).mean()
+    return (log_total - (h * u.index_select(0, positive)).sum(1) - eta).mean()
 
 
 def class_contrast(p_view: Tensor, p: Tensor, *, temperature: float, own_negatives: bool = False) -> Tensor:
@@ -155,7 +155,7 @@ def class_sensitive_contrast(
     log_total = torch.logaddexp(others, torch.logsumexp(prototypes, 1))
     member = functional.one_hot(labels, p.shape[-1]).to(p)
     n_positives = member.sum(0)[labels] - 1  # other samples with the same label, and the sum of their logits
-    similarity = ((p * (member.T @ p)[..., labels, :]).sum(-1) - p.square().sum(-1)) / temperature
+    similarity = ((p * (member.T @ p).index_select(-2, labels)).sum(-1) - p.square().sum(-1)) / temperature
     own_prototype = prototypes.gather(1, labels[:, None])[:, 0]
     w_v, w_t = positive_sample_weight, positive_prototype_weight
     log_likelihood = w_v * (similarity - n_positives * log_total) + w_t * (own_prototype - log_total)

@@ -217,7 +217,7 @@ class PotLabels(NamedTuple):
 
     def rows(self, index: Tensor) -> "PotLabels":
         """Return the labels of some samples; the frequencies stay those of all samples."""
-        return self._replace(soft=self.soft[index], hard=self.hard[index])
+        return self._replace(soft=self.soft.index_select(0, index), hard=self.hard.index_select(0, index))
 
 
 def pot_labels(log_p: Tensor, transport: Transport) -> PotLabels:
