@@ -327,4 +327,5 @@ def measure_stage(stage: Stage, method: Any, source: Any, generator: Any) -> Sta
         return StageTime(stage._replace(n_epochs=0), sum(on_start), 0.0, 0.0)
     in_steps = sum(epoch.seconds for epoch in epochs) - sum(on_epoch_start[: len(epochs)])
     expected = stage._replace(n_epochs=round(stage.n_epochs * len(epochs) / trial.n_epochs))
-    return StageTime(expected, sum(on_start), sum(on_epoch_start) / len(epochs), in_steps / (len(epochs) * TRIAL_STEPS))
+    per_step = in_steps / (len(epochs) * TRIAL_STEPS)
+    return StageTime(expected, sum(on_start), sum(on_epoch_start) / len(epochs), per_step)

@@ -22,7 +22,7 @@ Labels = npt.NDArray[np.int64]
 
 DISSOLVED_JACCARD = 0.5  # a cluster with a smaller mean overlap is unstable (Hennig, 2007: dissolved)
 MAX_ROWS = 1500  # of a refit
-# A refit is shorter than a fit: one round of alignment with fewer steps, fewer candidates, none of them of the
+# A refit is shorter than a fit: one round of alignment with fewer steps, fewer candidates, without those of the
 # prepared data, and no transport after the warm-up.
 SHORTER = {
     "config__structure__n_rounds": 1,
