@@ -22,8 +22,8 @@ Labels = npt.NDArray[np.int64]
 
 DISSOLVED_JACCARD = 0.5  # a cluster with a smaller mean overlap is unstable (Hennig, 2007: dissolved)
 MAX_ROWS = 1500  # of a refit
-# A refit is shorter than a fit: one round of alignment with fewer steps, candidates of the learned features only,
-# and no transport after the warm-up.
+# A refit is shorter than a fit: one round of alignment with fewer steps, fewer candidates (all of learned
+# features), and no transport after the warm-up.
 SHORTER = {
     "config__structure__n_rounds": 1,
     "config__schedule__n_epochs_align": 2,

@@ -1,8 +1,9 @@
 """Neighbour graphs of several views, and their communities."""
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property, reduce
+from itertools import islice
 from typing import Literal
 
 import numpy as np
@@ -18,6 +19,7 @@ Features = npt.NDArray[np.floating]
 Floats = npt.NDArray[np.float64]
 Labels = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
+Linkage = Literal["inner", "smaller", "modularity"]  # see `greedy_merges`
 MIN_RESOLUTION, MAX_RESOLUTION = 0.02, 100.0  # of the Louvain method
 MAX_SEARCHES = 12  # of a resolution
 
@@ -310,20 +312,33 @@ def next_resolution(counts: Mapping[float, int], target: int) -> float:
     return float(np.clip(x, np.log(MIN_RESOLUTION), np.log(MAX_RESOLUTION)))
 
 
-def merge_groups(weights: Floats, n_clusters: int, by: Literal["inner", "smaller", "modularity"]) -> Labels:
+def merge_groups(weights: Floats, n_clusters: int, by: Linkage) -> Labels:
     """Merge groups two at a time until K remain.
 
     Args:
         weights: edges between any two groups (m, m).
         n_clusters: number of clusters K.
-        by: merge the pair with the most edges in relation to the geometric mean of their inner edges
-            ("inner"), or to all edges of the smaller one ("smaller"); or with the largest modularity.
+        by: see `greedy_merges`.
 
     Returns:
         The cluster of each group (m,).
     """
-    weights, group, alive = weights.copy(), np.arange(len(weights)), list(range(len(weights)))
-    while len(alive) > n_clusters:
+    group = np.arange(len(weights))
+    for a, b in islice(greedy_merges(weights, by), max(0, len(weights) - n_clusters)):
+        group[group == b] = a
+    return compact(group)
+
+
+def greedy_merges(weights: Floats, by: Linkage) -> Iterator[tuple[int, int]]:
+    """Merge groups two at a time until one is left, and yield a and b of each merge of b into a.
+
+    Args:
+        weights: edges between any two groups (m, m).
+        by: merge the pair with the most edges in relation to the geometric mean of their inner edges
+            ("inner"), or to all edges of the smaller one ("smaller"); or with the largest modularity.
+    """
+    weights, alive = weights.copy(), list(range(len(weights)))
+    while len(alive) > 1:
         part = weights[np.ix_(alive, alive)]
         volume = part.sum(axis=1)
         if by == "inner":
@@ -337,5 +352,4 @@ def merge_groups(weights: Floats, n_clusters: int, by: Literal["inner", "smaller
         a, b = alive[i], alive.pop(int(j))
         weights[a] += weights[b]
         weights[:, a] += weights[:, b]
-        group[group == b] = a
-    return compact(group)
+        yield a, b

@@ -3,25 +3,21 @@ r"""The number of clusters, judged group by group.
 A criterion that averages over all samples never pays for a group of 1 % of them. Here the samples are divided
 into many small communities of a neighbour graph, which are merged again, those first that the neighbours of
 their members tell apart least. Every merge has an evidence against it, from 0 to 1, that is measured on the
-members of the two groups alone, in the prepared data and in learned features. It is the mean over both spaces
-of
+members of the two groups alone, in the prepared data and in learned features (`evidence`); the mean of both
+counts.
 
-.. math:: e = \max(m, 0) \cdot \min(v / 0.6, 1) \cdot \min(\max(1/2 + (s - s_0) / 3, 0), 1)
+The merges, read backwards, are a tree of splits, and the evidence of a number of clusters is found by
+cost-complexity pruning (Breiman et al., 1984): of all subtrees with the same root, the one with the largest
+sum of :math:`e - \theta` over its splits is kept. A strong split below a weak one pays for it, and many weak
+splits below a strong one do not hide behind it. The samples are divided into communities in both spaces, and
+the evidence :math:`e_t(K)` at which K groups are left is averaged over both trees. A second opinion is the
+evidence :math:`e_c(K)` of the two clusters that are least distinct in partitions into K clusters, which come
+from the same communities by other merges (`cuts.cut_path`).
 
-- m, the margin: whether the neighbours of their members tell the two groups apart (`Merging.margin`).
-- v, the valley: whether there are fewer samples between the groups than in them (`separation.valley`).
-- s, the separation in the single views (`mean_separation`), and :math:`s_0` of communities that are next to
-  each other: views of one item depend on each other within a group as well, so the data themselves tell
-  which separation means nothing.
-
-The merges, read backwards, are a tree of splits, and the number of clusters is found by cost-complexity
-pruning (Breiman et al., 1984): of all subtrees with the same root, the one with the largest sum of
-:math:`e - \theta` over its splits is kept. A strong split below a weak one pays for it, and many weak splits
-below a strong one do not hide behind it. The samples are divided into communities in both spaces, and the
-evidence e(K) at which K groups are left is averaged over both trees. The number of clusters is the largest K
-with :math:`e(K) \geq \theta = 0.45 + 0.6 u`, where u is the usual evidence of a split of one group, for which
-the mean of e(10) to e(29), at most 0.4, stands: where such splits look like nothing, less is asked. The range
-is narrow where the evidence falls off a cliff after K, and wide where it is a slope; see `count_range`.
+The number of clusters is the largest K with :math:`e(K) = (e_t(K) + e_c(K)) / 2 \geq \theta = 0.33 + 0.9 u`,
+where u is the usual evidence of a split of one group, for which the mean of e(10) to e(29), at most 0.4,
+stands: where such splits look like nothing, less is asked. The range is narrow where the evidence falls off a
+cliff after K, and wide where it is a slope; see `count_range`.
 """
 
 import math
@@ -29,9 +25,12 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.sparse import csr_matrix
 
 from protocol_mvc.partition.candidates import whitening
 from protocol_mvc.partition.communities import find_communities
+from protocol_mvc.partition.cuts import cut_path
+from protocol_mvc.partition.evidence import Space, compare
 from protocol_mvc.partition.graphs import (
     Features,
     Floats,
@@ -41,17 +40,17 @@ from protocol_mvc.partition.graphs import (
     nearest_in_views,
 )
 from protocol_mvc.partition.merging import Merging, merge_by
-from protocol_mvc.partition.separation import mean_separation, valley
+from protocol_mvc.partition.separation import mean_separation
 
-ENOUGH, USUAL_WEIGHT = 0.45, 0.6  # evidence of a split that is made: without usual evidence, and its weight
+ENOUGH, USUAL_WEIGHT = 0.33, 0.9  # evidence of a split that is made: without usual evidence, and its weight
 USUAL_GROUPS, MAX_USUAL = slice(8, 28), 0.4  # splits to 10 to 29 groups, and a limit of their evidence
 ENOUGH_FOR_TWO = 0.45  # evidence of the first split: one cloud, of any shape that was tried, has less
-NEGLIGIBLE, CERTAIN = 0.3, 0.8  # evidence without doubt: no range beyond, and groups beyond doubt
-SLOPE, CLIFF = 0.1, 0.3  # falls of the evidence after the number: full doubt, and none
-RATIO_BELOW, RATIO_ABOVE = 2.0, 1.2  # of the number to the ends of the range in full doubt
+CERTAIN = 0.8  # evidence of groups beyond doubt
+NEGLIGIBLE, CLEAR = 0.2, 0.6  # evidence of a split that is surely not made, and of one that surely is
+SLOPE, CLIFF = 0.1, 0.25  # falls of the evidence after the number: full doubt, and none
+RATIO_BELOW = 2.0  # of the number to the low end of the range in full doubt
 ANY_DIVISION, MANY = 0.25, 12  # evidence of the first split of more than a cloud; the most groups then
 WEAK = 0.5  # evidence below which two given clusters look like one group
-CLEAR_VALLEY, SEPARATION_RANGE = 0.6, 3.0  # of the equation of the module
 N_COMMUNITIES, COMMUNITY_SIZE = 80, 12  # the most communities, and their mean size in smaller data
 MIN_COMMUNITIES, MIN_COMMUNITY_SIZE = 20, 5  # the same in very small data
 N_NEIGHBORS, SAMPLES_PER_NEIGHBOR, MIN_NEIGHBORS = 15, 20, 5
@@ -76,7 +75,7 @@ class Level(NamedTuple):
     """The groups at one number of clusters."""
 
     n_clusters: int
-    evidence: float  #: of the weakest split that was made, mean over the divisions; 1 for a single group
+    evidence: float  #: that there are as many, mean over trees and cuts; 1 for a single group
     sizes: tuple[int, ...]  #: of the groups, largest first
     split: int | None  #: position in the tree of the split that leads here; None for a single group
 
@@ -121,9 +120,8 @@ def count_clusters(
         max_clusters: largest number to suggest.
         seed: seed of the communities.
     """
-    trees = split_trees(views, learned, seed)
-    paths = evidence_paths(trees)
-    evidence = paths.mean(axis=0)
+    divisions = divide(views, learned, seed)
+    trees, paths, evidence = divisions.paths() if divisions else ([[]], np.zeros((1, 0)), np.zeros(0))
     found, least, most = count_range(evidence)
     tree = trees[np.abs(paths - evidence)[:, :found].sum(axis=1).argmin()]
     certain = min(count_at(tree, CERTAIN) for tree in trees)
@@ -138,10 +136,10 @@ def count_clusters(
 def count_range(path: Floats) -> tuple[int, int, int]:
     r"""Return the number of groups, the fewest and the most that are possible.
 
-    With the doubt d of `count_doubt`, there are :math:`K / 2^d` to :math:`1.2^d K` groups, rounded. If the
-    last split that is made is not certain, or the next one not negligible, the range has at least one more
-    number on that side. Without any split that is made, there may be up to `MANY` groups that overlap, unless
-    the first split has no more evidence than most clouds (`ANY_DIVISION`).
+    With the doubt d of `count_doubt`, there are :math:`K / 2^d` to K groups, rounded. If the last split that
+    is made is not clear, or the next one not negligible, the range has at least one more number on that side.
+    Without any split that is made, there may be up to `MANY` groups that overlap, unless the first split has
+    no more evidence than most clouds (`ANY_DIVISION`).
 
     Args:
         path: evidence of the splits that lead to 2, 3, ... groups, in descending order.
@@ -152,12 +150,11 @@ def count_range(path: Floats) -> tuple[int, int, int]:
     found = _count(path)
     if found == 1:
         return 1, 1, min(MANY, len(path) + 1) if len(path) and path[0] >= ANY_DIVISION else 1
-    doubt = count_doubt(path, found)
-    least, most = (math.floor(found * r**doubt + 0.5) for r in (1 / RATIO_BELOW, RATIO_ABOVE))
-    if path[found - 2] < CERTAIN:
+    least, most = math.floor(found / RATIO_BELOW ** count_doubt(path, found) + 0.5), found
+    if path[found - 2] < CLEAR:
         least = min(least, found - 1)
     if found <= len(path) and path[found - 1] > NEGLIGIBLE:
-        most = max(most, found + 1)
+        most = found + 1
     return found, max(least, 1), min(most, len(path) + 1)
 
 
@@ -186,20 +183,20 @@ def count_doubt(path: Floats, found: int) -> float:
     return float(np.clip((CLIFF - fall) / (CLIFF - SLOPE), 0, 1))
 
 
-class Space(NamedTuple):
-    """Features in which groups are compared."""
-
-    views: list[Features]  #: the views (n, d_v), whitened within communities
-    neighbors: list[Labels]  #: nearest neighbours (n, k) in every view
-    whole: Features  #: all views side by side (n, d), likewise
-    usual: float  #: separation of communities that are next to each other
-
-
 class Divisions(NamedTuple):
     """Divisions of the samples into communities, and the spaces in which their groups are compared."""
 
     groups: list[Labels]  #: community of each sample (n,) in every space
     spaces: list[Space]  #: the learned features, then the data
+    graphs: list[csr_matrix]  #: whose communities the groups are
+    neighbors: list[list[Labels]]  #: nearest neighbours (n, k) in every view, for every graph
+
+    def paths(self) -> tuple[list[list[Split]], Floats, Floats]:
+        """Return the trees, their paths, and the mean evidence of trees and cuts; see the module."""
+        trees = [split_tree(self.spaces, groups) for groups in self.groups]
+        paths = evidence_paths(trees)
+        cuts = cut_path(self.spaces, self.groups, self.graphs, self.neighbors, paths.shape[1])
+        return trees, paths, (paths.mean(axis=0) + cuts) / 2
 
 
 def divide(views: Sequence[Features], learned: Sequence[Features], seed: int) -> Divisions | None:
@@ -210,9 +207,10 @@ def divide(views: Sequence[Features], learned: Sequence[Features], seed: int) ->
         return None
     n_neighbors = int(np.clip(n // SAMPLES_PER_NEIGHBOR, MIN_NEIGHBORS, N_NEIGHBORS))
     found = [ViewSpace(features, n_neighbors) for features in (learned, views)]
-    groups = [find_communities(space.graph("all", N_EDGES), seed).about(most) for space in found]
+    graphs = [space.graph("all", N_EDGES) for space in found]
+    groups = [find_communities(graph, seed).about(most) for graph in graphs]
     spaces = [_compared(space, own) for space, own in zip(found, groups, strict=True)]
-    return Divisions(groups, spaces)
+    return Divisions(groups, spaces, graphs, [space.neighbors for space in found])
 
 
 def _compared(space: ViewSpace, groups: Labels) -> Space:
@@ -220,12 +218,6 @@ def _compared(space: ViewSpace, groups: Labels) -> Space:
     white = [_whiten(x, groups) for x in space.views]
     found = Space(white, nearest_in_views(white, space.n_neighbors), _whiten(space.joined, groups), 0.0)
     return found._replace(usual=_usual_separation(found, groups))
-
-
-def split_trees(views: Sequence[Features], learned: Sequence[Features], seed: int) -> list[list[Split]]:
-    """Return the tree of every division of the samples into communities."""
-    found = divide(views, learned, seed)
-    return [[]] if found is None else [split_tree(found.spaces, groups) for groups in found.groups]
 
 
 def cluster_tree(
@@ -330,18 +322,6 @@ def pruned_evidence(tree: Sequence[Split]) -> Floats:
                 found[i] = least
                 branch += [part - m for part in (tree[i].left, tree[i].right) if part >= m]
     return found
-
-
-def compare(space: Space, margin: float, a: Labels, b: Labels) -> tuple[float, float, float, float]:
-    """Return evidence, margin, valley and separation of two groups in a space."""
-    depth, apart = valley(space.whole, a, b), mean_separation(space.views, a, b)
-    return evidence(margin, depth, apart - space.usual), margin, depth, apart
-
-
-def evidence(margin: float, depth: float, separation: float) -> float:
-    """Return the evidence that two groups differ, from 0 to 1: the equation of the module."""
-    apart = float(np.clip(0.5 + separation / SEPARATION_RANGE, 0, 1))
-    return max(margin, 0.0) * min(depth / CLEAR_VALLEY, 1.0) * apart
 
 
 def _merging(space: Space, groups: Labels) -> Merging:
