@@ -26,7 +26,7 @@ from protocol_mvc.data.hashing import data_hash
 from protocol_mvc.data.matching import column_positions, match_views, read_like_fit, warn_without_names
 from protocol_mvc.data.scaling import fit_scalers
 from protocol_mvc.data.views import Views, as_views, warn_unconnected
-from protocol_mvc.estimators.cluster_count import count_in_views, parse_auto
+from protocol_mvc.estimators.cluster_count import N_COMPONENTS, count_in_views, parse_auto
 from protocol_mvc.estimators.outliers import OutlierMixin
 from protocol_mvc.estimators.splitting import refuse_split_views
 from protocol_mvc.estimators.steering import SteeringMixin, hard_labels, labels_before
@@ -363,11 +363,13 @@ class MultiViewClusterer(
         generator, bounds = torch.Generator().manual_seed(seed), parse_auto(self.n_clusters)
         size = int(self._resolved_batch_size(len(views)))
         scaling = resolve_auto(self.scaling, self._method.scaling)
-        count = None if bounds is None else count_in_views(views, bounds, seed)
+        n_components = getattr(config, "n_components", None)
+        scalers = fit_scalers(views, scaling, n_components)
+        same = isinstance(scaling, str) and (scaling, n_components) == ("auto", N_COMPONENTS)
+        count = bounds and count_in_views(views, bounds, seed, scalers if same else None)
         n_clusters = self.n_clusters if count is None else int(broadcast(torch.tensor(count.n_clusters)))
-        scalings = fit_scalers(views, scaling, getattr(config, "n_components", None))
-        source = Source(views, scalings, batch_size=size, device=device, shared=True)
-        dims = [scaler.n_outputs for scaler in scalings]
+        source = Source(views, scalers, batch_size=size, device=device, shared=True)
+        dims = [scaler.n_outputs for scaler in scalers]
         method = build(lambda: self._method(config, dims, n_clusters), generator).to(device)
         return method, source, generator, count
 

@@ -80,27 +80,34 @@ def suggest_n_clusters(
     return count_in_views(as_views(X), Bounds(min_clusters, max_clusters), random_state)
 
 
-def count_in_views(views: Views, bounds: Bounds, seed: int) -> ClusterCountSuggestion:
+def count_in_views(
+    views: Views, bounds: Bounds, seed: int, scalers: Sequence[Scaler] | None = None
+) -> ClusterCountSuggestion:
     """Suggest a number of clusters of views; see `suggest_n_clusters`.
 
     Args:
         views: the views.
         bounds: smallest and largest number.
         seed: seed of the subsample and of the search.
+        scalers: those of the views with scaling "auto" and `N_COMPONENTS`, if they are known.
     """
     rows = subsample(len(views), seed)
-    spaces = data_and_features(views if len(rows) == len(views) else views[rows], seed)
+    if len(rows) < len(views):
+        views, scalers = views[rows], None
+    spaces = data_and_features(views, seed, scalers)
     most = min(bounds.high, len(rows))
     least = min(bounds.low, most)
     return count_clusters(*spaces, min_clusters=least, max_clusters=most, seed=seed % 2**32)
 
 
-def data_and_features(views: Views, seed: int) -> tuple[list[Features], list[Features]]:
+def data_and_features(
+    views: Views, seed: int, scalers: Sequence[Scaler] | None = None
+) -> tuple[list[Features], list[Features]]:
     """Return the principal components (n, d_v) and learned features (n, d) of every view.
 
     The features are those of PROTOCOL after the alignment, which does not need the number of clusters.
     """
-    scalers, components = prepare(views)
+    scalers, components = prepare(views, scalers)
     if len(views) < MIN_SAMPLES:
         return components, components
     generator, dims = torch.Generator().manual_seed(seed), [scaler.n_outputs for scaler in scalers]
@@ -122,9 +129,9 @@ def subsample(n_samples: int, seed: int) -> np.typing.NDArray[np.int64]:
     return np.sort(rows)
 
 
-def prepare(views: Views) -> tuple[Sequence[Scaler], list[Features]]:
+def prepare(views: Views, scalers: Sequence[Scaler] | None = None) -> tuple[Sequence[Scaler], list[Features]]:
     """Return the scalers and the principal components (n, d_v) of every view; absent rows are imputed."""
-    scalers = fit_scalers(views, "auto", N_COMPONENTS)
+    scalers = scalers or fit_scalers(views, "auto", N_COMPONENTS)
     components: list[Any] = components_of(views, scalers)
     return scalers, components if views.is_complete else [*impute(components, views.mask)]
 
