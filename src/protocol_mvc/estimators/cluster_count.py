@@ -13,6 +13,7 @@ from protocol_mvc.data.views import Views, as_views
 from protocol_mvc.methods.base import infer_all
 from protocol_mvc.methods.protocol.algorithm import Protocol
 from protocol_mvc.methods.protocol.config import DEFAULT
+from protocol_mvc.methods.protocol.pseudo_labels import complete_views
 from protocol_mvc.nn.seeded import build
 from protocol_mvc.partition.graphs import Features, impute
 from protocol_mvc.partition.n_clusters import ClusterCountSuggestion, count_clusters
@@ -107,9 +108,10 @@ def data_and_features(
 
     The features are those of PROTOCOL after the alignment, which does not need the number of clusters.
     """
-    scalers, components = prepare(views, scalers)
     if len(views) < MIN_SAMPLES:
+        _, components = prepare(views)
         return components, components
+    scalers = scalers or fit_scalers(views, "auto", N_COMPONENTS)
     generator, dims = torch.Generator().manual_seed(seed), [scaler.n_outputs for scaler in scalers]
     source = Source(
         views,
@@ -120,7 +122,7 @@ def data_and_features(
     )
     method = build(lambda: Protocol(ALIGNMENT, dims, 2), generator)
     train(method, method.alignment(), source, generator)
-    return components, np.split(infer_all(method, source).embedding.numpy(), len(dims), axis=1)
+    return complete_views(source), np.split(infer_all(method, source).embedding.numpy(), len(dims), axis=1)
 
 
 def subsample(n_samples: int, seed: int) -> np.typing.NDArray[np.int64]:
@@ -129,9 +131,9 @@ def subsample(n_samples: int, seed: int) -> np.typing.NDArray[np.int64]:
     return np.sort(rows)
 
 
-def prepare(views: Views, scalers: Sequence[Scaler] | None = None) -> tuple[Sequence[Scaler], list[Features]]:
+def prepare(views: Views) -> tuple[Sequence[Scaler], list[Features]]:
     """Return the scalers and the principal components (n, d_v) of every view; absent rows are imputed."""
-    scalers = scalers or fit_scalers(views, "auto", N_COMPONENTS)
+    scalers = fit_scalers(views, "auto", N_COMPONENTS)
     components: list[Any] = components_of(views, scalers)
     return scalers, components if views.is_complete else [*impute(components, views.mask)]
 
