@@ -366,7 +366,7 @@ class MultiViewClusterer(
         n_components = getattr(config, "n_components", None)
         scalers = fit_scalers(views, scaling, n_components)
         same = isinstance(scaling, str) and (scaling, n_components) == ("auto", N_COMPONENTS)
-        count = bounds and count_in_views(views, bounds, seed, scalers if same else None)
+        count = count_in_views(views, bounds, seed, scalers if same else None) if bounds else None
         n_clusters = self.n_clusters if count is None else int(broadcast(torch.tensor(count.n_clusters)))
         source = Source(views, scalers, batch_size=size, device=device, shared=True)
         dims = [scaler.n_outputs for scaler in scalers]

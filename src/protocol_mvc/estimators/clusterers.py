@@ -24,7 +24,8 @@ class PROTOCOL(MultiViewClusterer):
             or a dict of these by view name. For AnnData and MuData: the keys of the matrices.
         scaling: ``"auto"`` or one of `SCALINGS`, for all views, or one for each view by position or name.
             AECoDDC and ARDMVC need values from 0 to 1, so their ``"auto"`` is ``"range"``.
-        batch_size: number of samples of a training step; ``"auto"`` is the default of the method.
+        batch_size: number of samples of a training step; ``"auto"`` is the default of the method. The
+            learning rates of the default preset of PROTOCOL grow in proportion to it.
         device: ``"auto"`` (cuda, then mps, then cpu) or a torch device.
         n_jobs: number of threads of a fit and of predictions, -1 for all cores; None leaves the number to
             torch, which uses all cores or ``OMP_NUM_THREADS``.

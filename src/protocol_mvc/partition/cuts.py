@@ -16,10 +16,10 @@ from protocol_mvc.partition.graphs import (
     Floats,
     Labels,
     compact,
-    count_votes,
     edge_weights,
     greedy_merges,
     one_hot,
+    total_votes,
 )
 from protocol_mvc.partition.merging import Merging, merge_by
 
@@ -45,7 +45,7 @@ def cut_path(
         neighbors: nearest neighbours (n, k) in every view, for every graph.
         length: number of values.
     """
-    votes = [[_votes(space.neighbors, labels) for space in spaces] for labels in groups]
+    votes = [[total_votes(space.neighbors, labels) for space in spaces] for labels in groups]
     ways = [
         (own, labels, nested_cuts(int(labels.max()) + 1, merges))
         for own, labels, graph, tables in zip(votes, groups, graphs, neighbors, strict=True)
@@ -62,15 +62,9 @@ def cut_path(
     return np.asarray(isotonic_regression(path, increasing=False), dtype=np.float64)
 
 
-def _votes(tables: Sequence[Labels], groups: Labels) -> Floats:
-    """Return how many neighbours each sample has in each group (n, m), in all views together."""
-    votes: Floats = np.sum([count_votes(table, groups) for table in tables], axis=0)
-    return votes
-
-
 def _ways(groups: Labels, graph: csr_matrix, tables: Sequence[Labels]) -> Iterator[Merges]:
     """Yield the merges of communities by confusion, and by the edges between them in two ways."""
-    yield _by_confusion(Merging(_votes(tables, groups), groups))
+    yield _by_confusion(Merging(total_votes(tables, groups), groups))
     weights = edge_weights(graph, groups)
     yield greedy_merges(weights, "smaller")
     yield greedy_merges(weights, "inner")

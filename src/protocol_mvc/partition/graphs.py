@@ -170,6 +170,12 @@ def count_votes(neighbors: Labels, labels: Labels) -> Floats:
     return counts.reshape(n, k).astype(np.float64)
 
 
+def total_votes(tables: Sequence[Labels], labels: Labels) -> Floats:
+    """Return the number of neighbours in each group (n, m), over the tables (n, k) of all views."""
+    votes: Floats = np.sum([count_votes(table, labels) for table in tables], axis=0)
+    return votes
+
+
 def join_views(views: Sequence[Features]) -> Floats:
     """Return the views side by side (n, sum d_v), each with rows of mean squared length 1."""
     scales = [max(float(np.sqrt(np.square(x, dtype=np.float64).sum() / len(x))), 1e-150) for x in views]

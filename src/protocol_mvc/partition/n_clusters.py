@@ -36,8 +36,8 @@ from protocol_mvc.partition.graphs import (
     Floats,
     Labels,
     ViewSpace,
-    count_votes,
     nearest_in_views,
+    total_votes,
 )
 from protocol_mvc.partition.merging import Merging, merge_by
 from protocol_mvc.partition.separation import mean_separation
@@ -326,7 +326,7 @@ def pruned_evidence(tree: Sequence[Split]) -> Floats:
 
 def _merging(space: Space, groups: Labels) -> Merging:
     """Return the state of a merging before the first merge."""
-    return Merging(np.sum([count_votes(table, groups) for table in space.neighbors], axis=0), groups)
+    return Merging(total_votes(space.neighbors, groups), groups)
 
 
 def _usual_separation(space: Space, groups: Labels) -> float:

@@ -217,6 +217,7 @@ class PotLabels(NamedTuple):
 
     def rows(self, index: Tensor) -> "PotLabels":
         """Return the labels of some samples; the frequencies stay those of all samples."""
+        index = index.to(self.soft.device)
         return self._replace(soft=self.soft.index_select(0, index), hard=self.hard.index_select(0, index))
 
 
