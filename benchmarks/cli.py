@@ -60,7 +60,19 @@ MatmulPrecision = Literal["highest", "high", "medium"]
 QualityDatasets = Annotated[
     str, typer.Option(help=f"{', '.join(quality.HALVES)}, all, or names separated by commas.")
 ]
-app = typer.Typer(help="Measured runs, recorded as JSON lines, and tables of them.", no_args_is_help=True)
+app = typer.Typer(no_args_is_help=True)
+
+
+@app.callback()
+def benchmarks(
+    matmul_precision: Annotated[
+        MatmulPrecision | None,
+        typer.Option(help="Of float32 products, as in torch: highest if not given; medium is bfloat16."),
+    ] = None,
+) -> None:
+    """Measured runs, recorded as JSON lines, and tables of them."""
+    if matmul_precision is not None:
+        torch.set_float32_matmul_precision(matmul_precision)
 
 
 @app.command()
@@ -83,14 +95,10 @@ def run(
     missing_rate: Annotated[
         str | None, typer.Option(help="Rates of views that are removed at random, separated by commas.")
     ] = None,
-    matmul_precision: Annotated[
-        MatmulPrecision, typer.Option(help="Of float32 products, as in torch; medium computes in bfloat16.")
-    ] = "highest",
     records: RecordFile = RESULTS / "runs.jsonl",
     data_home: DataHome = None,
 ) -> None:
     """Run methods on data sets; an interrupted benchmark continues where it stopped."""
-    torch.set_float32_matmul_precision(matmul_precision)
     datasets = own_name(data, truth) if data else datasets
     ratios = ratios or ("none" if data else "0.1")
     wanted = chosen_units(methods, datasets, ratios, seeds, METHODS if missing_rate is None else INCOMPLETE)
