@@ -6,17 +6,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.examples import Floats
 
+from protocol_mvc.partition.count_range import count_doubt, count_range, raise_to_rank
 from protocol_mvc.partition.evidence import evidence
 from protocol_mvc.partition.n_clusters import (
     ClusterCountSuggestion,
     Split,
     count_at,
     count_clusters,
-    count_doubt,
-    count_range,
     pruned_evidence,
     weakest_first,
 )
+from protocol_mvc.partition.rank import RankCount
 
 SIZES = (160, 80, 50, 30, 15)
 
@@ -235,7 +235,7 @@ class TestRange:
 
     def test_nothing_clear_is_told_from_one_cloud(self):
         overlap, cloud = (count_range(np.full(30, first)) for first in (0.3, 0.1))
-        assert overlap == (1, 1, 12)
+        assert overlap == (1, 1, 10)
         assert cloud == (1, 1, 1)
 
     def test_one_weak_split_is_made_if_it_is_stronger_than_any_of_one_cloud(self):
@@ -246,3 +246,12 @@ class TestRange:
     def test_more_is_asked_where_splits_of_one_group_look_like_more(self):
         found = [count_range(np.r_[np.full(5, 0.9), 0.6, np.full(30, usual)])[0] for usual in (0.1, 0.4)]
         assert found == [7, 6]
+
+    @given(st.lists(st.integers(1, 20), min_size=6, max_size=6))
+    def test_rank_raises_number_and_range(self, values: list[int]):
+        (least, found, most), (low, k, high) = sorted(values[:3]), sorted(values[3:])
+        raised = raise_to_rank((found, least, most), RankCount(low, k, high))
+        assert raised[0] == max(found, k)
+        assert raised[1] <= raised[0] <= raised[2]
+        assert raised[1] >= max(least, low)
+        assert raised[2] >= max(most, high)

@@ -9,6 +9,7 @@ the prepared data, the learned features, and discriminant directions of both.
 from collections.abc import Iterator, Sequence
 
 import numpy as np
+from scipy.linalg import eigh
 
 from protocol_mvc.partition.communities import find_communities
 from protocol_mvc.partition.config import PartitionOptions
@@ -108,7 +109,8 @@ def whitening(x: Floats, groups: Labels, shrinkage: float) -> Floats:
     residual, width = x - group_means(x, groups)[groups], x.shape[1]
     within = residual.T @ residual / len(x)
     ridge = (shrinkage * np.trace(within) + 1e-6 * np.square(x).sum() / len(x)) / width + 1e-30
-    values, vectors = np.linalg.eigh((1 - shrinkage) * within + ridge * np.eye(width))
+    # scipy's eigh: with many equal eigenvalues that of NumPy may not converge
+    values, vectors = eigh((1 - shrinkage) * within + ridge * np.eye(width))
     whiten: Floats = (vectors / np.sqrt(values)) @ vectors.T
     return whiten
 

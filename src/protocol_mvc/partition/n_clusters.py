@@ -14,13 +14,15 @@ the evidence :math:`e_t(K)` at which K groups are left is averaged over both tre
 evidence :math:`e_c(K)` of the two clusters that are least distinct in partitions into K clusters, which come
 from the same communities by other merges (`cuts.cut_path`).
 
-The number of clusters is the largest K with :math:`e(K) = (e_t(K) + e_c(K)) / 2 \geq \theta = 0.33 + 0.9 u`,
+The number of clusters is the largest K with :math:`e(K) = (e_t(K) + e_c(K)) / 2 \geq \theta = 0.31 + u`,
 where u is the usual evidence of a split of one group, for which the mean of e(10) to e(29), at most 0.4,
 stands: where such splits look like nothing, less is asked. The range is narrow where the evidence falls off a
 cliff after K, and wide where it is a slope; see `count_range`.
+
+If the views depend on each other through the group alone, the rank of their dependence is a lower bound, even
+if the groups overlap; see `rank`.
 """
 
-import math
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -29,6 +31,7 @@ from scipy.sparse import csr_matrix
 
 from protocol_mvc.partition.candidates import whitening
 from protocol_mvc.partition.communities import find_communities
+from protocol_mvc.partition.count_range import count_range, raise_to_rank
 from protocol_mvc.partition.cuts import cut_path
 from protocol_mvc.partition.evidence import Space, compare
 from protocol_mvc.partition.graphs import (
@@ -40,16 +43,10 @@ from protocol_mvc.partition.graphs import (
     total_votes,
 )
 from protocol_mvc.partition.merging import Merging, merge_by
+from protocol_mvc.partition.rank import RankCount, count_by_rank
 from protocol_mvc.partition.separation import mean_separation
 
-ENOUGH, USUAL_WEIGHT = 0.33, 0.9  # evidence of a split that is made: without usual evidence, and its weight
-USUAL_GROUPS, MAX_USUAL = slice(8, 28), 0.4  # splits to 10 to 29 groups, and a limit of their evidence
-ENOUGH_FOR_TWO = 0.45  # evidence of the first split: one cloud, of any shape that was tried, has less
 CERTAIN = 0.8  # evidence of groups beyond doubt
-NEGLIGIBLE, CLEAR = 0.2, 0.6  # evidence of a split that is surely not made, and of one that surely is
-SLOPE, CLIFF = 0.1, 0.25  # falls of the evidence after the number: full doubt, and none
-RATIO_BELOW = 2.0  # of the number to the low end of the range in full doubt
-ANY_DIVISION, MANY = 0.25, 12  # evidence of the first split of more than a cloud; the most groups then
 WEAK = 0.5  # evidence below which two given clusters look like one group
 N_COMMUNITIES, COMMUNITY_SIZE = 80, 12  # the most communities, and their mean size in smaller data
 MIN_COMMUNITIES, MIN_COMMUNITY_SIZE = 20, 5  # the same in very small data
@@ -90,6 +87,7 @@ class ClusterCountSuggestion(NamedTuple):
     path: list[Level]  #: from one group on
     tree: list[Split]  #: of all groups, weakest splits first and the first division last
     message: str  #: number, range and doubt in one sentence
+    rank: RankCount | None = None  #: lower bounds if views depend on each other through the group alone
 
     def verdict(self, n_clusters: int) -> str:
         """Return "suggested", "possible" or "" for a number of clusters."""
@@ -100,7 +98,8 @@ class ClusterCountSuggestion(NamedTuple):
     def to_dict(self) -> dict[str, Any]:
         """Return all fields as plain numbers, texts, lists and dicts."""
         levels, splits = ([item._asdict() for item in items] for items in (self.path, self.tree))
-        return self._asdict() | {"path": levels, "tree": splits}
+        rank = None if self.rank is None else self.rank._asdict()
+        return self._asdict() | {"path": levels, "tree": splits, "rank": rank}
 
 
 def count_clusters(
@@ -125,62 +124,15 @@ def count_clusters(
     found, least, most = count_range(evidence)
     tree = trees[np.abs(paths - evidence)[:, :found].sum(axis=1).argmin()]
     certain = min(count_at(tree, CERTAIN) for tree in trees)
+    rank = count_by_rank(views, seed)
+    if rank is not None:
+        found, least, most = raise_to_rank((found, least, most), rank)
+        certain = max(certain, rank.low)
     found, least, most = (int(np.clip(k, min_clusters, max_clusters)) for k in (found, least, most))
     certain = min(certain, found)
     path = list(_levels(tree, evidence, len(views[0]), max_clusters))
-    return ClusterCountSuggestion(
-        found, least, most, certain, path, tree, _message(found, least, most, certain)
-    )
-
-
-def count_range(path: Floats) -> tuple[int, int, int]:
-    r"""Return the number of groups, the fewest and the most that are possible.
-
-    With the doubt d of `count_doubt`, there are :math:`K / 2^d` to K groups, rounded. If the last split that
-    is made is not clear, or the next one not negligible, the range has at least one more number on that side.
-    Without any split that is made, there may be up to `MANY` groups that overlap, unless the first split has
-    no more evidence than most clouds (`ANY_DIVISION`).
-
-    Args:
-        path: evidence of the splits that lead to 2, 3, ... groups, in descending order.
-
-    Returns:
-        The number, the fewest and the most.
-    """
-    found = _count(path)
-    if found == 1:
-        return 1, 1, min(MANY, len(path) + 1) if len(path) and path[0] >= ANY_DIVISION else 1
-    least, most = math.floor(found / RATIO_BELOW ** count_doubt(path, found) + 0.5), found
-    if path[found - 2] < CLEAR:
-        least = min(least, found - 1)
-    if found <= len(path) and path[found - 1] > NEGLIGIBLE:
-        most = found + 1
-    return found, max(least, 1), min(most, len(path) + 1)
-
-
-def _count(path: Floats) -> int:
-    """Return the number of groups: the splits are made that have enough evidence, see the module."""
-    usual = min(float(path[USUAL_GROUPS].mean()), MAX_USUAL) if len(path) > USUAL_GROUPS.start else 0.0
-    found = 1 + int((path >= ENOUGH + USUAL_WEIGHT * usual).sum())
-    return 2 if found == 1 and len(path) and path[0] >= ENOUGH_FOR_TWO else found
-
-
-def count_doubt(path: Floats, found: int) -> float:
-    r"""Return the doubt about a number of groups, from 0 (the evidence falls off a cliff) to 1 (a slope).
-
-    With the fall g from the evidence of the last split that is made to the mean of the next K / 4 splits, it
-    is :math:`(0.3 - g) / 0.2`, between 0 and 1.
-
-    Args:
-        path: evidence of the splits that lead to 2, 3, ... groups, in descending order.
-        found: the number of groups K, at least 2.
-
-    Returns:
-        The doubt.
-    """
-    count = max(1, round(found / 4))
-    fall = path[found - 2] - path[found - 1 : found - 1 + count].sum() / count
-    return float(np.clip((CLIFF - fall) / (CLIFF - SLOPE), 0, 1))
+    message = _message(found, least, most, certain)
+    return ClusterCountSuggestion(found, least, most, certain, path, tree, message, rank)
 
 
 class Divisions(NamedTuple):
