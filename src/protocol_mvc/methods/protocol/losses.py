@@ -104,7 +104,7 @@ def _neighbor_loss(c: LossConfig, out: Outputs, neighbors: Outputs, t: PotLabels
         eta = None if shift is None else shift[rows]
         return neighbor_contrast(h, u, rows, temperature=c.temperature_feature, logit_adjustment=eta)
 
-    if out.batch.present is None:  # the mean over all views and both directions at once is faster
+    if all(x.batch.present is None for x in (out, neighbors)):  # both directions at once are faster
         h = torch.cat([*out.codes.h, *neighbors.codes.h]).unflatten(0, (2, -1))
         u = torch.stack([neighbors.fused.u, out.fused.u])
         return 2 * contrast(h, u, own.repeat(2, n_views))
