@@ -52,6 +52,14 @@ def test_hard_labels_give_the_supervised_loss(seed):
 
 
 @given(seeds)
+def test_several_heads_have_a_loss_each(seed):
+    log_p, label = predictions_and_labels(seed)
+    other = predictions_and_labels(seed + 1)[0]
+    expected = torch.stack([soft_cross_entropy(x, label) for x in (log_p, other)])
+    torch.testing.assert_close(soft_cross_entropy(torch.stack([log_p, other]), label), expected)
+
+
+@given(seeds)
 def test_no_prediction_beats_the_label_itself(seed):
     log_p, label = predictions_and_labels(seed)
     assert soft_cross_entropy(log_p, label) >= soft_cross_entropy(label.log(), label)

@@ -5,8 +5,16 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
+from torch.autograd import gradcheck
+from torch.nn import functional
 
-from protocol_mvc.nn.layers import EMPTY_CENTER, CosineClassifier, cluster_means, log_assignment
+from protocol_mvc.nn.layers import (
+    EMPTY_CENTER,
+    CosineClassifier,
+    cluster_means,
+    log_assignment,
+    normalize_rows,
+)
 from protocol_mvc.nn.seeded import build
 
 seeds = st.integers(0, 2**32)
@@ -45,6 +53,12 @@ def test_the_length_of_inputs_and_prototypes_is_free(seed, factor):
 
 
 @given(seeds)
+def test_rows_of_unit_norm_need_no_division(seed):
+    head, x = make(seed=seed), functional.normalize(inputs(seed))
+    torch.testing.assert_close(head.unit_logits(x), head(x))
+
+
+@given(seeds)
 def test_a_prototype_is_its_own_cluster(seed):
     head = make(seed=seed)
     logits = head(head.prototypes.detach())
@@ -80,3 +94,20 @@ def test_the_nearest_centroid_has_the_highest_probability(seed, scale):
     found = log_assignment(x, centers, scale)
     assert found.argmax(1).tolist() == distance.argmin(1).tolist()
     torch.testing.assert_close(found, (-scale * distance.square() / 2).log_softmax(1))
+
+
+@given(seeds, st.sampled_from([1e-20, 1e-3, 1.0, 1e3]))
+def test_normalized_rows_are_those_of_torch(seed, scale):
+    x = scale * inputs(seed)
+    torch.testing.assert_close(normalize_rows(x), functional.normalize(x))
+
+
+def test_the_gradient_of_normalized_rows_is_that_of_finite_differences():
+    assert gradcheck(normalize_rows, inputs(0).requires_grad_())
+
+
+def test_a_row_of_zeros_stays_zero_and_has_the_gradient_of_torch():
+    x = torch.zeros(1, 3, requires_grad=True)
+    found, expected = (torch.autograd.grad(f(x).sum(), x)[0] for f in (normalize_rows, functional.normalize))
+    assert torch.equal(found, expected)
+    assert (normalize_rows(x) == 0).all()

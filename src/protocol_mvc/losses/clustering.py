@@ -15,10 +15,13 @@ def soft_cross_entropy(log_p: Tensor, soft_labels: Tensor) -> Tensor:
     .. math:: -\frac{1}{n} \sum_{ik} T_{ik} \log \hat P_{ik}
 
     Args:
-        log_p: predicted log-probabilities (n, k).
+        log_p: predicted log-probabilities (n, k), or those of several heads (V, n, k).
         soft_labels: T (n, k); rows may sum to less than one, and then count less.
+
+    Returns:
+        The scalar loss, or that of each head (V,).
     """
-    return -(soft_labels * log_p).sum(1).mean()
+    return -(soft_labels * log_p).sum((-2, -1)) / len(soft_labels)
 
 
 def kl_to_uniform(p: Tensor) -> Tensor:

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from protocol_mvc.losses.log_sum_exp import log_sum_exp_products
+from protocol_mvc.losses.product_cross_entropy import product_cross_entropy
 
 MASKED_LOGIT = -1e30  # its exponential is 0; unlike -inf it has finite differences and gradients
 MAX_SQUARED_NORM = 3.0  # of the rows in the spectral contrast; longer rows are shortened
@@ -90,16 +90,14 @@ def neighbor_contrast(
               {\exp(h_i^\top u_{p(i)} / \tau + \eta_i) + \sum_{j \ne p(i)} \exp(h_i^\top u_j / \tau)}
 
     Args:
-        h: projections of one view (n, d), rows of unit norm.
-        u: projected consensus of the neighbours (m, d), rows of unit norm.
-        positive: p(i), the row of u that belongs to each row of h (n,).
+        h: projections of one view (n, d), rows of unit norm, or several such matrices (V, n, d), of which
+            the mean is returned.
+        u: projected consensus of the neighbours (m, d), rows of unit norm, or (V, m, d).
+        positive: p(i), the row of u that belongs to each row of h (n,), or (V, n).
         temperature: tau_f.
-        logit_adjustment: eta (n,), added to the logits of the positives (Eq. 20).
+        logit_adjustment: eta (n,), or (V, n), added to the logits of the positives (Eq. 20).
     """
-    h = h / temperature
-    eta = h.new_zeros(len(h)) if logit_adjustment is None else logit_adjustment
-    log_total = log_sum_exp_products(h, u, positive, eta)
-    return (log_total - (h * u.index_select(0, positive)).sum(1) - eta).mean()
+    return product_cross_entropy(h, u, positive, temperature=temperature, shift=logit_adjustment).mean()
 
 
 def class_contrast(p_view: Tensor, p: Tensor, *, temperature: float, own_negatives: bool = False) -> Tensor:
@@ -149,18 +147,22 @@ def class_sensitive_contrast(
         positive_sample_weight: w_v of Eq. 22.
         positive_prototype_weight: w_t of Eq. 22.
     """
-    own = torch.arange(p.shape[-2], device=p.device).expand(p.shape[:-1])
-    others = log_sum_exp_products(p / temperature, p, own, p.new_full(own.shape, MASKED_LOGIT))
-    prototypes = prototype_logits + log_frequency  # (n, k)
-    log_total = torch.logaddexp(others, torch.logsumexp(prototypes, 1))
-    member = functional.one_hot(labels, p.shape[-1]).to(p)
-    n_positives = member.sum(0)[labels] - 1  # other samples with the same label, and the sum of their logits
-    similarity = ((p * (member.T @ p).index_select(-2, labels)).sum(-1) - p.square().sum(-1)) / temperature
+    n, w_v, w_t = len(labels), positive_sample_weight, positive_prototype_weight
+    member = functional.one_hot(labels, p.shape[-1]).to(p)  # (n, k)
+    weight = w_v * (member.sum(0) - 1) + w_t  # of all positives of a sample of each cluster
+    share = torch.where(weight > 0, 1 / weight, 0)  # a sample without positives costs nothing
+    own_share, squared = share.index_select(0, labels), p.square().sum(-1)
+    total = (member.mT @ p).square().sum(-1)  # sum of the products of all pairs of members
+    attraction = (share * total).sum(-1) - (own_share * squared).sum(-1)
+    prototypes = prototype_logits + log_frequency
     own_prototype = prototypes.gather(1, labels[:, None])[:, 0]
-    w_v, w_t = positive_sample_weight, positive_prototype_weight
-    log_likelihood = w_v * (similarity - n_positives * log_total) + w_t * (own_prototype - log_total)
-    weight = w_v * n_positives + w_t  # 0 for a sample without positives
-    return -(log_likelihood / weight.clamp_min(torch.finfo(p.dtype).tiny)).mean()
+    log_prototypes = own_prototype - prototypes.log_softmax(1).gather(1, labels[:, None])[:, 0]
+    # the logit of a sample with itself is replaced by that of all prototypes together
+    own = torch.arange(n, device=p.device).expand(p.shape[:-1])
+    shift = log_prototypes - squared / temperature
+    repulsion = product_cross_entropy(p, p, own, temperature=temperature, shift=shift)
+    log_total = (own_share > 0) * (log_prototypes + repulsion)
+    return (log_total - w_t * own_share * own_prototype).mean() - w_v / temperature / n * attraction.mean()
 
 
 def spectral_contrast(a: Tensor, b: Tensor) -> Tensor:

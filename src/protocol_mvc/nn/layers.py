@@ -3,14 +3,18 @@
 import math
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.autograd import Function
+from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
 from protocol_mvc.nn.seeded import Seeded
 
 EMPTY_CENTER = 1e3  # coordinates of the centroid of an empty cluster, far from all features
+MIN_NORM = 1e-12  # rows below it are divided by it, as in `torch.nn.functional.normalize`
 
 
 class HeLinear(nn.Linear, Seeded):
@@ -83,7 +87,36 @@ class CosineClassifier(Seeded):
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the logits (n, n_clusters) of x (n, width)."""
-        return self.logit_scale * functional.normalize(x) @ functional.normalize(self.prototypes).T
+        return self.unit_logits(normalize_rows(x))
+
+    def unit_logits(self, x: Tensor) -> Tensor:
+        """Return the logits (n, n_clusters) of x (n, width), whose rows have unit norm."""
+        return x @ (self.logit_scale * normalize_rows(self.prototypes)).T
+
+
+def normalize_rows(x: Tensor) -> Tensor:
+    r"""Return the rows of x (n, d), scaled to unit norm, as `torch.nn.functional.normalize` does.
+
+    The gradient of :math:`y = x / \|x\|` for an incoming gradient g is :math:`(g - (g \cdot y) y) / \|x\|`,
+    which takes fewer operations than that of the quotient.
+    """
+    found: Tensor = _NormalizeRows.apply(x)  # type: ignore[no-untyped-call]
+    return found
+
+
+class _NormalizeRows(Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        norm = torch.linalg.vector_norm(x, dim=-1, keepdim=True).clamp_min_(MIN_NORM)
+        y: Tensor = x / norm
+        ctx.save_for_backward(y, norm)
+        return y
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> Tensor:
+        y, norm = ctx.saved_tensors
+        return grad.addcmul((grad * y).sum(-1, keepdim=True), y, value=-1).div_(norm)
 
 
 def cluster_means(x: Tensor, labels: Tensor, n_clusters: int, *, empty: float = EMPTY_CENTER) -> Tensor:

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from protocol_mvc.nn.fusion import Consensus, SampleAttention
-from protocol_mvc.nn.layers import Autoencoder, CosineClassifier, mlp
+from protocol_mvc.nn.layers import Autoencoder, CosineClassifier, mlp, normalize_rows
 from protocol_mvc.utils.device import has_native_bfloat16
 
 
@@ -224,11 +224,11 @@ class MeanConsensusNetwork(nn.Module):
     def project(self, views: list[Tensor]) -> list[Tensor]:
         """Return the projections H^v (n, projection_dim) of each view (n, D_v)."""
         h = torch.cat([f(x) for f, x in zip(self.encoders, views, strict=True)])
-        return list(functional.normalize(h).chunk(len(views)))
+        return list(normalize_rows(h).chunk(len(views)))
 
     def view_outputs(self, h: list[Tensor]) -> ViewOutputs:
         """Return the projections, which are also the codes, and cosine logits (Eq. 9) of each view."""
-        return ViewOutputs(h, h, list(self.classifier(torch.cat(h)).chunk(len(h))))
+        return ViewOutputs(h, h, list(self.classifier.unit_logits(torch.cat(h)).chunk(len(h))))
 
     def encode(self, views: list[Tensor]) -> ViewOutputs:
         """Return the projections H^v and cosine logits of each view (n, D_v)."""
@@ -252,7 +252,7 @@ class MeanConsensusNetwork(nn.Module):
             present: whether a sample has a view (n, n_views); the mean is over the views that it has.
             classify: without it the logits are empty.
         """
-        stacked = torch.stack(z, dim=1)
-        u = functional.normalize((stacked if present is None else stacked * present[:, :, None]).mean(1))
-        logits = self.classifier(u) if classify else u.new_empty(0)
+        stacked = torch.stack(z)
+        u = normalize_rows((stacked if present is None else stacked * present.T[:, :, None]).sum(0))
+        logits = self.classifier.unit_logits(u) if classify else u.new_empty(0)
         return ConsensusOutputs(u.new_empty(0), z, u, logits, u)

@@ -56,8 +56,9 @@ class Context(NamedTuple):
         """Return a random neighbour of each of the given samples."""
         if self.neighbors is None:
             return None
-        choice = torch.randint(self.neighbors.shape[1], (len(self.source),), generator=self.generator)
-        return self.source.take(self.neighbors[rows, choice[rows]])
+        n_neighbors = self.neighbors.shape[1]
+        choice = torch.randint(n_neighbors, (len(self.source),), generator=self.generator)
+        return self.source.take(self.neighbors.take(rows * n_neighbors + choice.index_select(0, rows)))
 
 
 class Protocol(DeepMethod):
@@ -189,9 +190,9 @@ class Protocol(DeepMethod):
             codes, x_hat = self.network(batch.views)
             return self.fuse(batch, codes), x_hat
         assert isinstance(self.network, MeanConsensusNetwork)
-        n, pairs = len(batch.rows), zip(batch.views, neighbors.views, strict=True)
+        pairs = zip(batch.views, neighbors.views, strict=True)
         h = self.network.project([torch.cat(pair) for pair in pairs])  # one pass is faster than two
-        own, other = ([x[part] for x in h] for part in (slice(n), slice(n, None)))
+        own, other = (list(part) for part in zip(*(x.chunk(2) for x in h), strict=True))
         # logits are needed with pseudo-labels only, and those of the neighbours never
         labelled = context.labels is not None
         codes = self.network.view_outputs(own) if labelled else ViewOutputs(own, own, [])

@@ -97,19 +97,23 @@ def _view_predictions(out: Outputs) -> Iterator[tuple[Tensor | slice, Tensor]]:
 
 def _neighbor_loss(c: LossConfig, out: Outputs, neighbors: Outputs, t: PotLabels | None) -> Tensor:
     """L_fea with neighbours as positives, in both directions, averaged over the views."""
-    n_views, u, tau = len(out.codes.h), out.fused.u, c.temperature_feature
-    shift = None if t is None else c.logit_adjustment * t.log_frequency[t.hard]
-    own, terms = torch.arange(len(u), device=u.device), []
-    for a, b in ((out, neighbors), (neighbors, out)):
-        views = [(a.codes.h[v][rows], own[rows]) for v, rows in present_rows(a.batch.present, n_views)]
-        share = 1 / n_views
-        if a.batch.present is None:  # the mean over all views at once is faster
-            views, share = [(torch.cat(a.codes.h), own.repeat(n_views))], 1.0
-        for h, rows in views:
-            eta = None if shift is None else shift[rows]
-            term = neighbor_contrast(h, b.fused.u, rows, temperature=tau, logit_adjustment=eta)
-            terms.append(share * term)
-    return sum_of(terms)
+    n_views, own = len(out.codes.h), torch.arange(len(out.fused.u), device=out.fused.u.device)
+    shift = None if t is None else c.logit_adjustment * t.log_frequency.index_select(0, t.hard)
+
+    def contrast(h: Tensor, u: Tensor, rows: Tensor) -> Tensor:
+        eta = None if shift is None else shift[rows]
+        return neighbor_contrast(h, u, rows, temperature=c.temperature_feature, logit_adjustment=eta)
+
+    if all(x.batch.present is None for x in (out, neighbors)):  # both directions at once are faster
+        h = torch.cat([*out.codes.h, *neighbors.codes.h]).unflatten(0, (2, -1))
+        u = torch.stack([neighbors.fused.u, out.fused.u])
+        return 2 * contrast(h, u, own.repeat(2, n_views))
+    directions = ((out, neighbors.fused.u), (neighbors, out.fused.u))
+    return sum_of(
+        contrast(a.codes.h[v][rows], u, own[rows]) / n_views
+        for a, u in directions
+        for v, rows in present_rows(a.batch.present, n_views)
+    )
 
 
 def _feature_loss(c: LossConfig, x: ViewConsensusPair, t: PotLabels | None, guidance: str) -> Tensor:
@@ -153,16 +157,16 @@ def _class_loss(c: LossConfig, rows: Tensor | slice, logits: Tensor, t: PotLabel
 def pseudo_label_loss(c: LossConfig, consensus_weight: float, out: Outputs, t: PotLabels) -> Tensor:
     """Cross-entropy with the pseudo-labels (Eq. 11), of the mixed prediction or of every prediction."""
     shift = c.pseudo_label_logit_adjustment * t.log_frequency
-    codes = out.codes._replace(logits=[x + shift for x in out.codes.logits])
-    out = out._replace(codes=codes, fused=out.fused._replace(logits=out.fused.logits + shift))
+    logits, consensus = [x + shift for x in out.codes.logits], out.fused.logits + shift
     if c.pseudo_label_loss == "mixture":
-        return soft_cross_entropy(log_mixed(consensus_weight, out), t.soft)
-    views = present_rows(out.batch.present, len(codes.z))
-    pairs = [(codes.logits[v][rows], t.soft[rows]) for v, rows in views]
-    if out.batch.present is None:  # the mean over all views at once is faster
-        pairs = [(torch.cat(codes.logits), t.soft.repeat(len(codes.z), 1))]
-    own = [soft_cross_entropy(logits.log_softmax(1), soft) for logits, soft in pairs]
-    return soft_cross_entropy(out.fused.logits.log_softmax(1), t.soft) + sum_of(own) / len(own)
+        codes, fused = out.codes._replace(logits=logits), out.fused._replace(logits=consensus)
+        return soft_cross_entropy(log_mixed(consensus_weight, out._replace(codes=codes, fused=fused)), t.soft)
+    if out.batch.present is None:  # all heads at once are faster
+        terms = soft_cross_entropy(torch.stack([*logits, consensus]).log_softmax(-1), t.soft)
+        return terms[-1] + terms[:-1].mean()
+    views = present_rows(out.batch.present, len(logits))
+    own = [soft_cross_entropy(logits[v][rows].log_softmax(1), t.soft[rows]) for v, rows in views]
+    return soft_cross_entropy(consensus.log_softmax(1), t.soft) + sum_of(own) / len(own)
 
 
 def log_mixed(consensus_weight: float, out: Outputs) -> Tensor:
