@@ -25,7 +25,7 @@ MAX_CLUSTERS = 40  # largest number to suggest
 N_COMPONENTS = 50  # principal components of a view
 MIN_SAMPLES = 10  # with fewer samples no features are learned
 #: of the alignment whose features the search uses; its networks are wider than those of a fit
-ALIGNMENT = update_config(DEFAULT, {"network__hidden_dims": (256,), "schedule__n_epochs_align": 5})
+ALIGNMENT = update_config(DEFAULT, {"network__hidden_dims": (256,)})
 AUTO = re.compile(r"auto(?::(\d+)-(\d+))?")
 
 
