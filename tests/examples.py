@@ -82,3 +82,18 @@ def source(X: Any, batch_size: int = 32, *, shared: bool = False) -> Source:
 def seeded(seed: int = 0) -> torch.Generator:
     """A torch generator of one's own."""
     return torch.Generator().manual_seed(seed)
+
+
+def overlapping_groups(
+    sizes: tuple[int, ...], n_views: int, seed: int, shared: float = 0.0
+) -> tuple[list[Floats], Labels]:
+    """Views of normal groups without gaps; samples may share something else as well."""
+    rng = np.random.default_rng(seed)
+    labels = np.repeat(np.arange(len(sizes)), sizes)
+    other = rng.normal(size=(len(labels), 3))
+    views: list[Floats] = []
+    for _ in range(n_views):
+        centers, mixing = rng.normal(size=(len(sizes), 4)), rng.normal(size=(3, 4))
+        centers *= 2.5 / np.linalg.norm(centers, axis=1, keepdims=True)
+        views.append(centers[labels] + shared * other @ mixing + rng.normal(size=(len(labels), 4)))
+    return views, labels

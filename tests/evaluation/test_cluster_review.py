@@ -1,7 +1,7 @@
 """The review of given clusters: too many, too few, and right ones."""
 
 import numpy as np
-from tests.examples import blobs
+from tests.examples import blobs, overlapping_groups
 
 from protocol_mvc import as_views
 from protocol_mvc.evaluation.cluster_review import review_clusters
@@ -42,3 +42,11 @@ def test_one_cluster_has_no_tree():
     found = review_clusters(DATA, np.zeros(len(TRUTH), dtype=np.int64))
     assert found.tree == []
     assert found.divisible == {0: 3}
+
+
+def test_groups_that_overlap_are_no_parts_if_the_views_tell_their_number():
+    views, truth = overlapping_groups((700, 500, 300, 100), n_views=2, seed=0)
+    found = review_clusters(as_views(views), truth)
+    assert found.suggestion.rank is not None
+    assert found.suggestion.low <= 4 <= found.suggestion.high
+    assert found.parts == []

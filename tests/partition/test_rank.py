@@ -4,36 +4,27 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.examples import Floats
+from tests.examples import Floats, overlapping_groups
 
 from protocol_mvc.partition.rank import count_by_rank, held_out_correlations, memberships
 
 SIZES = (700, 500, 300, 100)
 
 
-def overlapping_groups(n_views: int, seed: int, shared: float = 0.0) -> list[Floats]:
-    """Views of normal groups without gaps; samples may share something else as well."""
-    rng = np.random.default_rng(seed)
-    truth = np.repeat(np.arange(len(SIZES)), SIZES)
-    other = rng.normal(size=(len(truth), 3))
-    views: list[Floats] = []
-    for _ in range(n_views):
-        centers, mixing = rng.normal(size=(len(SIZES), 4)), rng.normal(size=(3, 4))
-        centers *= 2.5 / np.linalg.norm(centers, axis=1, keepdims=True)
-        views.append(centers[truth] + shared * other @ mixing + rng.normal(size=(len(truth), 4)))
-    return views
+def views_of_groups(n_views: int, seed: int, shared: float = 0.0) -> list[Floats]:
+    return overlapping_groups(SIZES, n_views, seed, shared)[0]
 
 
 @pytest.mark.parametrize("n_views", [2, 3])
 def test_counts_groups_that_overlap(n_views: int):
     for seed in range(2):
-        found = count_by_rank(overlapping_groups(n_views, seed), seed)
+        found = count_by_rank(views_of_groups(n_views, seed), seed)
         assert found is not None
         assert found.low <= found.n_clusters == len(SIZES) <= found.high
 
 
 def test_says_nothing_of_views_with_more_in_common_than_the_group():
-    assert count_by_rank(overlapping_groups(2, 0, shared=1.0), 0) is None
+    assert count_by_rank(views_of_groups(2, 0, shared=1.0), 0) is None
 
 
 @pytest.mark.parametrize("n", [100, 1500])
@@ -43,11 +34,11 @@ def test_says_nothing_of_independent_views(n: int):
 
 
 def test_says_nothing_of_one_view():
-    assert count_by_rank(overlapping_groups(1, 0), 0) is None
+    assert count_by_rank(views_of_groups(1, 0), 0) is None
 
 
 def test_same_seed_same_count():
-    views = overlapping_groups(2, 1)
+    views = views_of_groups(2, 1)
     assert count_by_rank(views, 3) == count_by_rank(views, 3)
 
 

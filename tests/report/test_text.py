@@ -12,6 +12,7 @@ from tests.report.factories import facts_of_sizes, make_facts, make_stability
 from protocol_mvc import as_views
 from protocol_mvc.evaluation.cluster_review import ClusterReview
 from protocol_mvc.partition.n_clusters import ClusterCountSuggestion
+from protocol_mvc.partition.rank import RankCount
 from protocol_mvc.report.facts import Facts
 from protocol_mvc.report.text import (
     Finding,
@@ -208,6 +209,13 @@ def test_too_many_clusters_are_named_with_the_parts_of_one_group():
     fitting = facts_of_sizes([20, 20], review=review(2, 3, []))
     assert headline(fitting)[0] == "40 samples in 2 clusters; the data show 2 to 3 groups."
     assert warnings(fitting) == set()
+
+
+def test_groups_that_overlap_are_explained():
+    found = review(2, 3, [])
+    overlap = found._replace(suggestion=found.suggestion._replace(rank=RankCount(2, 3, 3)))
+    text = by_topic(facts_of_sizes([20, 20], review=overlap))["Number of clusters"].text
+    assert "at least 3, even if some overlap" in text
 
 
 def test_doubts_of_single_clusters():

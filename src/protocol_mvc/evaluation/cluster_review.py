@@ -25,7 +25,7 @@ class ClusterReview(NamedTuple):
     suggestion: ClusterCountSuggestion  #: of the data, whatever the clusters are
     tree: list[Split]  #: of the clusters, which are the leaves; weakest splits first
     clusters: list[int]  #: number of the cluster that is leaf 0, 1, ... of the tree
-    parts: list[list[int]]  #: clusters that are hardly distinct: each list looks like one group
+    parts: list[list[int]]  #: clusters that are hardly distinct: each list looks like one group, see `rank`
     divisible: dict[int, int]  #: clusters that look like several groups, and how many
 
 
@@ -43,7 +43,8 @@ def review_clusters(views: Views, labels: Labels, seed: int = 0) -> ClusterRevie
     clusters, leaves = np.unique(labels[rows], return_inverse=True)
     tree = cluster_tree(*spaces, leaves.astype(np.int64), seed % 2**32)
     names = clusters.tolist()
-    parts = [[names[leaf] for leaf in group] for group in weak_groups(tree, len(names))]
+    overlap = suggestion.rank is not None and len(names) <= suggestion.rank.n_clusters
+    parts = [] if overlap else [[names[leaf] for leaf in group] for group in weak_groups(tree, len(names))]
     divisible = {names[c]: n for c, n in _groups_within(spaces, leaves, seed).items()}
     return ClusterReview(suggestion, tree, names, parts, divisible)
 

@@ -155,6 +155,9 @@ def _count_findings(facts: Facts) -> Iterator[Finding]:
     found, k, parts = facts.review.suggestion, len(facts.nonempty_clusters), _parts(facts)
     outside = not found.low <= k <= found.high
     text = f"The data show {describe_range(found)}, {describe_certain(found)}."
+    if found.rank is not None:
+        reason = "The views of a sample have nothing in common but its group, and their correlations show"
+        text += f" {reason} at least {found.rank.n_clusters}, even if some overlap."
     if outside:
         too = "too few" if k < found.low else "too many"
         text += f" {count_noun(k, 'cluster')} {'is' if k == 1 else 'are'} {too}:"
