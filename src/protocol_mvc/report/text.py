@@ -9,6 +9,7 @@ from protocol_mvc.evaluation.metrics import clustering_accuracy, purity
 from protocol_mvc.evaluation.stability import DISSOLVED_JACCARD
 from protocol_mvc.partition.consensus import MIN_CLUSTER_SIZE
 from protocol_mvc.partition.n_clusters import ClusterCountSuggestion
+from protocol_mvc.partition.rank import RankCount
 from protocol_mvc.report.facts import HIGH_CONFIDENCE, LOW_CONFIDENCE, LOW_MEAN_CONFIDENCE, Facts
 from protocol_mvc.report.truth import Comparison, KnownClass, Outcome, compare_labels
 from protocol_mvc.utils.text import join_words
@@ -156,8 +157,7 @@ def _count_findings(facts: Facts) -> Iterator[Finding]:
     outside = not found.low <= k <= found.high
     text = f"The data show {describe_range(found)}, {describe_certain(found)}."
     if found.rank is not None:
-        reason = "The views of a sample have nothing in common but its group, and their correlations show"
-        text += f" {reason} at least {found.rank.n_clusters}, even if some overlap."
+        text += f" {explain_rank(found.rank)}"
     if outside:
         too = "too few" if k < found.low else "too many"
         text += f" {count_noun(k, 'cluster')} {'is' if k == 1 else 'are'} {too}:"
@@ -186,6 +186,12 @@ def describe_certain(found: ClusterCountSuggestion) -> str:
     if found.certain < 2:
         return "no division is beyond doubt"
     return f"{found.certain} of them beyond doubt"
+
+
+def explain_rank(rank: RankCount) -> str:
+    """Return why there may be more groups than the evidence of the splits shows."""
+    reason = "The views of a sample have nothing in common but its group, and their correlations show"
+    return f"{reason} at least {rank.n_clusters} groups, even if some overlap."
 
 
 def count_levels(found: ClusterCountSuggestion) -> list[tuple[int, float, str]]:
