@@ -37,6 +37,13 @@ def test_says_nothing_of_one_view():
     assert count_by_rank(views_of_groups(1, 0), 0) is None
 
 
+@pytest.mark.parametrize("n_values", [1, 3])
+def test_says_nothing_of_a_view_of_few_values(n_values: int):
+    views = views_of_groups(3, 0)
+    views[1] = (np.arange(len(views[1])) % n_values)[:, None].astype(np.float64)
+    assert count_by_rank(views, 0) is None
+
+
 def test_same_seed_same_count():
     views = views_of_groups(2, 1)
     assert count_by_rank(views, 3) == count_by_rank(views, 3)

@@ -76,6 +76,8 @@ def _repeated_correlations(views: Sequence[Features], seed: int) -> Iterator[Flo
         v = repeat % n_views
         if v == 0:
             features = [memberships(x, n_centers, (seed + repeat) % 2**32) for x in views]
+            if min(x.shape[1] for x in features) < N_DIRECTIONS:  # of few different values
+                return
         others = np.hstack([x for w, x in enumerate(features) if w != v])
         yield held_out_correlations(features[v], others, seed + repeat)
 
@@ -96,9 +98,9 @@ def memberships(x: Features, n_centers: int, seed: int) -> Floats:
     """
     centers = group_means(x, compact(kmeans(x, n_centers, seed, n_init=1)))
     distance = euclidean_distances(x, centers, squared=True).astype(np.float64)
-    nearest, second = np.partition(distance, 1, axis=1)[:, :2].T
-    width = max(float(np.median(second - nearest)), 1e-12)
-    near = np.exp(-np.minimum((distance - nearest[:, None]) / width, MAX_EXPONENT))
+    nearest = distance.min(axis=1, keepdims=True)
+    gaps = np.sort(distance - nearest, axis=1)[:, :2]  # 0, and to the second centre if there is one
+    near = np.exp(-np.minimum((distance - nearest) / max(float(np.median(gaps[:, -1])), 1e-12), MAX_EXPONENT))
     values: Floats = near / near.sum(axis=1, keepdims=True)
     return values
 
