@@ -42,7 +42,7 @@ def count_range(path: Floats) -> tuple[int, int, int]:
 
 
 def _count(path: Floats) -> int:
-    """Return the number of groups: the splits are made that have enough evidence, see the module."""
+    """Return the number of groups: the splits are made that have enough evidence, see `n_clusters`."""
     if not len(path) or path[0] < ENOUGH_FOR_TWO:
         return 1
     usual = min(float(path[USUAL_GROUPS].mean()), MAX_USUAL) if len(path) > USUAL_GROUPS.start else 0.0
