@@ -1,7 +1,9 @@
 """`suggest-k` and `-k auto`: the same number, told with its range."""
 
+import numpy as np
 import pytest
 from tests.cli.running import QUICK, document, error_line, run, save
+from tests.examples import overlapping_groups
 
 from protocol_mvc import load_model
 
@@ -17,6 +19,13 @@ def test_suggestion_has_a_message_a_path_and_a_tree(data):
     assert [level["n_clusters"] for level in found["path"]] == list(range(1, len(found["path"]) + 1))
     assert str(found["n_clusters"]) in found["message"]
     assert found["message"] in run("suggest-k", data).stdout
+
+
+def test_groups_that_overlap_are_explained(tmp_path):
+    views, _ = overlapping_groups((700, 500, 300, 100), n_views=2, seed=0)
+    np.savez(tmp_path / "v.npz", a=views[0], b=views[1])
+    assert document(run("suggest-k", tmp_path / "v.npz", "--json"))["rank"]["n_clusters"] == 4
+    assert "nothing in common but its group" in run("suggest-k", tmp_path / "v.npz").stdout
 
 
 def test_fit_without_a_number_uses_the_suggestion(data, tmp_path):

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from tests.examples import blobs
+from tests.examples import blobs, overlapping_groups
 
 from protocol_mvc import ClusterCountSuggestion, as_views, suggest_n_clusters
 from protocol_mvc.estimators import cluster_count
@@ -20,6 +20,16 @@ def test_samples_may_lack_views():
     views, _ = blobs((80, 40, 15), dims=(8, 6), seed=1)
     views[1][:10] = np.nan
     assert suggest_n_clusters(views).n_clusters == 3
+
+
+def test_groups_that_overlap_are_counted_in_the_samples_that_have_all_views():
+    """Imputed rows depend on the other views, so that they say nothing about the groups."""
+    views, truth = overlapping_groups((900, 600, 400, 200), n_views=2, seed=0)
+    views[1][::5] = np.nan
+    found = suggest_n_clusters(views)
+    assert found.rank is not None
+    assert found.rank.n_clusters == len(set(truth))
+    assert found.low <= len(set(truth)) <= found.high
 
 
 def test_large_data_are_subsampled(monkeypatch: pytest.MonkeyPatch):

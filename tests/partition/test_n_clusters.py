@@ -1,5 +1,7 @@
 """The number of clusters: rare groups count, one cloud is one group, and the answer says how sure it is."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -44,7 +46,7 @@ def cloud(kind: str, n: int, width: int, seed: int) -> list[Floats]:
     return [z @ rng.normal(size=(width, 15)) for _ in range(2)]
 
 
-def count(views: list[Floats], **options: int) -> ClusterCountSuggestion:
+def count(views: list[Floats], **options: Any) -> ClusterCountSuggestion:
     """The suggestion where nothing but the data is known: they stand for the learned features as well."""
     return count_clusters(views, views, **options)
 

@@ -215,7 +215,7 @@ def test_groups_that_overlap_are_explained():
     found = review(2, 3, [])
     overlap = found._replace(suggestion=found.suggestion._replace(rank=RankCount(2, 3, 3)))
     text = by_topic(facts_of_sizes([20, 20], review=overlap))["Number of clusters"].text
-    assert "at least 3 groups, even if some overlap" in text
+    assert "about 3 groups, even if some overlap" in text
 
 
 def test_doubts_of_single_clusters():

@@ -98,7 +98,19 @@ def count_in_views(
     spaces = data_and_features(views, seed, scalers)
     most = min(bounds.high, len(rows))
     least = min(bounds.low, most)
-    return count_clusters(*spaces, min_clusters=least, max_clusters=most, seed=seed % 2**32)
+    return count_clusters(
+        *spaces,
+        min_clusters=least,
+        max_clusters=most,
+        seed=seed % 2**32,
+        complete=complete_samples(views),
+    )
+
+
+def complete_samples(views: Views) -> np.typing.NDArray[np.bool_]:
+    """Return whether a sample has all views (n,)."""
+    complete: np.typing.NDArray[np.bool_] = np.ones(len(views), dtype=np.bool_)
+    return complete if views.is_complete else complete & np.all(views.mask, axis=1)
 
 
 def data_and_features(

@@ -4,9 +4,10 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from protocol_mvc.data.views import Views
-from protocol_mvc.estimators.cluster_count import Bounds, data_and_features, subsample
+from protocol_mvc.estimators.cluster_count import Bounds, complete_samples, data_and_features, subsample
 from protocol_mvc.partition.graphs import Features, Labels
 from protocol_mvc.partition.n_clusters import (
     WEAK,
@@ -25,7 +26,7 @@ class ClusterReview(NamedTuple):
     suggestion: ClusterCountSuggestion  #: of the data, whatever the clusters are
     tree: list[Split]  #: of the clusters, which are the leaves; weakest splits first
     clusters: list[int]  #: number of the cluster that is leaf 0, 1, ... of the tree
-    parts: list[list[int]]  #: clusters that are hardly distinct: each list looks like one group, see `rank`
+    parts: list[list[int]]  #: hardly distinct clusters, each list like one group; none if all may overlap
     divisible: dict[int, int]  #: clusters that look like several groups, and how many
 
 
@@ -38,14 +39,17 @@ def review_clusters(views: Views, labels: Labels, seed: int = 0) -> ClusterRevie
         seed: seed of the search for groups.
     """
     rows = subsample(len(views), seed)
-    spaces = data_and_features(views if len(rows) == len(views) else views[rows], seed)
-    suggestion = count_clusters(*spaces, max_clusters=min(Bounds().high, len(rows)), seed=seed % 2**32)
+    views = views if len(rows) == len(views) else views[rows]
+    spaces, complete = data_and_features(views, seed), complete_samples(views)
+    most = min(Bounds().high, len(rows))
+    suggestion = count_clusters(*spaces, max_clusters=most, seed=seed % 2**32, complete=complete)
     clusters, leaves = np.unique(labels[rows], return_inverse=True)
     tree = cluster_tree(*spaces, leaves.astype(np.int64), seed % 2**32)
     names = clusters.tolist()
-    overlap = suggestion.rank is not None and len(names) <= suggestion.rank.n_clusters
-    parts = [] if overlap else [[names[leaf] for leaf in group] for group in weak_groups(tree, len(names))]
-    divisible = {names[c]: n for c, n in _groups_within(spaces, leaves, seed).items()}
+    may_overlap = suggestion.rank is not None and len(names) <= suggestion.rank.n_clusters
+    weak = [] if may_overlap else weak_groups(tree, len(names))
+    parts = [[names[leaf] for leaf in group] for group in weak]
+    divisible = {names[c]: n for c, n in _groups_within(spaces, leaves, seed, complete).items()}
     return ClusterReview(suggestion, tree, names, parts, divisible)
 
 
@@ -59,13 +63,16 @@ def weak_groups(tree: Sequence[Split], n_leaves: int) -> list[list[int]]:
     return sorted(group for group in members.values() if len(group) > 1)
 
 
-def _groups_within(spaces: Sequence[Sequence[Features]], leaves: Labels, seed: int) -> dict[int, int]:
+def _groups_within(
+    spaces: Sequence[Sequence[Features]], leaves: Labels, seed: int, complete: npt.NDArray[np.bool_]
+) -> dict[int, int]:
     """Return the number of groups in every leaf that has more than one; the fewest that the data allow."""
     found = {}
     for leaf, size in enumerate(np.bincount(leaves)):
         if size >= MIN_DIVISIBLE:
-            data, learned = ([x[leaves == leaf] for x in views] for views in spaces)
-            inside = count_clusters(data, learned, seed=seed % 2**32)
+            rows = leaves == leaf
+            data, learned = ([x[rows] for x in views] for views in spaces)
+            inside = count_clusters(data, learned, seed=seed % 2**32, complete=complete[rows])
             if inside.low > 1:
                 found[leaf] = inside.low
     return found

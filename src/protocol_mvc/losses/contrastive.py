@@ -156,6 +156,7 @@ def class_sensitive_contrast(
     attraction = (share * total).sum(-1) - (own_share * squared).sum(-1)
     prototypes = prototype_logits + log_frequency
     own_prototype = prototypes.gather(1, labels[:, None])[:, 0]
+    # the log-sum-exp, in less time than by torch.logsumexp
     log_prototypes = own_prototype - prototypes.log_softmax(1).gather(1, labels[:, None])[:, 0]
     # the logit of a sample with itself is replaced by that of all prototypes together
     own = torch.arange(n, device=p.device).expand(p.shape[:-1])

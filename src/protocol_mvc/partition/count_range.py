@@ -68,7 +68,7 @@ def count_doubt(path: Floats, found: int) -> float:
     r"""Return the doubt about a number of groups, from 0 (the evidence falls off a cliff) to 1 (a slope).
 
     With the fall g from the evidence of the last split that is made to the mean of the next K / 4 splits, it
-    is :math:`(0.3 - g) / 0.2`, between 0 and 1.
+    is :math:`(0.25 - g) / 0.15`, between 0 and 1.
 
     Args:
         path: evidence of the splits that lead to 2, 3, ... groups, in descending order.

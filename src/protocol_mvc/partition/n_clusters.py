@@ -16,8 +16,9 @@ from the same communities by other merges (`cuts.cut_path`).
 
 The number of clusters is the largest K with :math:`e(K) = (e_t(K) + e_c(K)) / 2 \geq \theta = 0.31 + u`,
 where u is the usual evidence of a split of one group, for which the mean of e(10) to e(29), at most 0.4,
-stands: where such splits look like nothing, less is asked. The range is narrow where the evidence falls off a
-cliff after K, and wide where it is a slope; see `count_range`.
+stands: where such splits look like nothing, less is asked. The first split alone is judged by another
+threshold: there are two groups or more if e(2) is at least 0.42. The range is narrow where the evidence falls
+off a cliff after K, and wide where it is a slope; see `count_range`.
 
 If the views depend on each other through the group alone, the rank of their dependence is a lower bound, even
 if the groups overlap; see `rank`.
@@ -27,6 +28,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 from scipy.sparse import csr_matrix
 
 from protocol_mvc.partition.candidates import whitening
@@ -87,7 +89,7 @@ class ClusterCountSuggestion(NamedTuple):
     path: list[Level]  #: from one group on
     tree: list[Split]  #: of all groups, weakest splits first and the first division last
     message: str  #: number, range and doubt in one sentence
-    rank: RankCount | None = None  #: lower bounds if views depend on each other through the group alone
+    rank: RankCount | None = None  #: numbers by the dependence of the views, if the group alone causes it
 
     def verdict(self, n_clusters: int) -> str:
         """Return "suggested", "possible" or "" for a number of clusters."""
@@ -109,6 +111,7 @@ def count_clusters(
     min_clusters: int = 1,
     max_clusters: int = 40,
     seed: int = 0,
+    complete: npt.NDArray[np.bool_] | None = None,
 ) -> ClusterCountSuggestion:
     """Suggest a number of clusters, with a range and the evidence of every split.
 
@@ -118,13 +121,15 @@ def count_clusters(
         min_clusters: smallest number to suggest.
         max_clusters: largest number to suggest.
         seed: seed of the communities.
+        complete: whether a sample has all views (n,); None if all have. The dependence between the views is
+            measured on these samples, because imputed rows depend on the other views.
     """
     divisions = divide(views, learned, seed)
     trees, paths, evidence = divisions.paths() if divisions else ([[]], np.zeros((1, 0)), np.zeros(0))
     found, least, most = count_range(evidence)
     tree = trees[np.abs(paths - evidence)[:, :found].sum(axis=1).argmin()]
     certain = min(count_at(tree, CERTAIN) for tree in trees)
-    rank = count_by_rank(views, seed)
+    rank = count_by_rank(views if complete is None else [x[complete] for x in views], seed)
     if rank is not None:
         found, least, most = raise_to_rank((found, least, most), rank)
         certain = max(certain, rank.low)

@@ -23,7 +23,7 @@ from protocol_mvc.partition.graphs import Features, Floats, compact, kmeans
 
 SURE, CLEAR, POSSIBLE = 4.0, 2.5, 1.5  # correlations in standard errors
 N_FURTHER, MAX_FURTHER = 15, 0.8  # correlations after the clear ones, and their largest mean
-MAX_FURTHER_FIRST = 1.5  # the same in the first of several repetitions, after which most data are left out
+MAX_FURTHER_FIRST = 1.5  # the same in the first repetition; if it is larger, there are no others
 MIN_REPEATS, N_FOLDS = 4, 4
 N_CENTERS, SAMPLES_PER_CENTER = 100, 10
 N_DIRECTIONS = 30  # of each view that are compared
@@ -47,20 +47,25 @@ def count_by_rank(views: Sequence[Features], seed: int) -> RankCount | None:
         seed: seed of the features and of the folds.
 
     Returns:
-        The number and its range; None if the views have more in common, or tell nothing about each other.
+        The number and its range; None if the views have more in common than the group or tell nothing about
+        each other, if there are fewer than 600 samples or two views, or a view of few different values, or
+        if there are more than 16 groups.
     """
     repeats = _repeated_correlations(views, seed)
     first = next(repeats, np.zeros(0))
-    if not _further(first) <= MAX_FURTHER_FIRST:
+    if not _mean_further(first) <= MAX_FURTHER_FIRST:
         return None
     found = np.mean([first, *repeats], axis=0)
-    if not _further(found) <= MAX_FURTHER or found.max() <= CLEAR:
+    if not _mean_further(found) <= MAX_FURTHER or found.max() <= CLEAR:
         return None
     return RankCount(*(1 + int((found > least).sum()) for least in (SURE, CLEAR, POSSIBLE)))
 
 
-def _further(correlations: Floats) -> float:
-    """Return the mean of the correlations after the clear ones; NaN if there are too few of them."""
+def _mean_further(correlations: Floats) -> float:
+    """Return the mean of `N_FURTHER` correlations after the first m, with m the number of clear ones.
+
+    It is NaN, which no limit admits, if fewer are left.
+    """
     further = correlations[int((correlations > CLEAR).sum()) :][:N_FURTHER]
     return float(further.mean()) if len(further) == N_FURTHER else math.nan
 
@@ -86,7 +91,8 @@ def memberships(x: Features, n_centers: int, seed: int) -> Floats:
     r"""Return features of the samples of a view: how near they are to the centres of K-means.
 
     With d the squared distance to a centre, its value is in proportion to :math:`\exp(-d / w)`; w is the
-    median difference between the nearest and the second centre of a sample. The values of a sample sum to 1.
+    median, over the samples, of the difference between the squared distances to the second nearest and to the
+    nearest centre. The values of a sample sum to 1.
 
     Args:
         x: data of the view (n, d).
@@ -117,7 +123,8 @@ def held_out_correlations(a: Floats, b: Floats, seed: int) -> Floats:
         seed: seed of the folds, which are held out one after another.
 
     Returns:
-        The values of at most `N_DIRECTIONS` directions, the strongest first.
+        The values of at most `N_DIRECTIONS` directions, in descending order of the correlation in the samples
+        that chose them.
     """
     fold = np.random.default_rng(seed).permutation(len(a)) % N_FOLDS
     products = np.concatenate([_products(a, b, fold == i) for i in range(N_FOLDS)])

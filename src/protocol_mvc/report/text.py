@@ -191,7 +191,7 @@ def describe_certain(found: ClusterCountSuggestion) -> str:
 def explain_rank(rank: RankCount) -> str:
     """Return why there may be more groups than the evidence of the splits shows."""
     reason = "The views of a sample have nothing in common but its group, and their correlations show"
-    return f"{reason} at least {rank.n_clusters} groups, even if some overlap."
+    return f"{reason} about {rank.n_clusters} groups, even if some overlap."
 
 
 def count_levels(found: ClusterCountSuggestion) -> list[tuple[int, float, str]]:
