@@ -130,16 +130,17 @@ class DatasetPseudoLabels(EpochPseudoLabels):
     def start(self, source: Source, generator: torch.Generator) -> Tensor:
         """Set a uniform prior, and prototypes from clusters of the features, whose labels are returned.
 
-        The clusters are one of several partitions of U and of all H^v, the one on which the neighbours in
-        the H^v and the other partitions agree most.
+        The clusters are one of several partitions of U and of the data, the one on which the neighbours in
+        the data and the other partitions agree most. The neighbours in the H^v would not do: stage 2 aligns
+        the views, so that they agree on nearly any partition.
         """
         m, options = self.method, self.options.partition
         m.prior.fill_(1 / m.n_clusters)
         if options is None:
             return torch.zeros(len(source), dtype=torch.int64)
         consensus, mixed = self.features(source, generator)
-        h = np.split(infer_all(m, source).embedding.numpy(), m.n_views, axis=1)
-        found = find_partition(h, [consensus.cpu().numpy()], m.n_clusters, draw_seed(generator), options)
+        learned, seed = [consensus.cpu().numpy()], draw_seed(generator)
+        found = find_partition(complete_views(source), learned, m.n_clusters, seed, options)
         labels = broadcast(torch.from_numpy(found.labels))
         m.network.classifier.prototypes.copy_(cluster_means(mixed, labels.to(mixed.device), m.n_clusters))
         return labels
