@@ -12,7 +12,7 @@ from protocol_mvc.partition.n_clusters import divide
 
 
 def path(views: list[Floats], length: int = 30) -> Floats:
-    found = divide(views, views, 0)
+    found = divide([views, views], 0)
     assert found is not None
     return cut_path(found.spaces, found.groups, found.graphs, found.neighbors, length)
 

@@ -8,13 +8,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.examples import Floats
 
-from protocol_mvc.partition.count_range import count_doubt, count_range, raise_to_rank
+from protocol_mvc.partition.cloud import normal_cloud
+from protocol_mvc.partition.count_range import (
+    Count,
+    count_doubt,
+    count_range,
+    overlapping_groups,
+    raise_to_rank,
+)
 from protocol_mvc.partition.evidence import evidence
 from protocol_mvc.partition.n_clusters import (
+    MORE_THAN_CLOUD,
     ClusterCountSuggestion,
     Split,
     count_at,
     count_clusters,
+    evidence_over_cloud,
     pruned_evidence,
     weakest_first,
 )
@@ -252,8 +261,38 @@ class TestRange:
     @given(st.lists(st.integers(1, 20), min_size=6, max_size=6))
     def test_rank_raises_number_and_range(self, values: list[int]):
         (least, found, most), (low, k, high) = sorted(values[:3]), sorted(values[3:])
-        raised = raise_to_rank((found, least, most), RankCount(low, k, high))
+        raised = raise_to_rank(Count(found, least, most), RankCount(low, k, high))
         assert raised[0] == max(found, k)
         assert raised[1] <= raised[0] <= raised[2]
         assert raised[1] >= max(least, low)
         assert raised[2] >= max(most, high)
+
+    @given(st.lists(st.integers(1, 60), min_size=1, max_size=3))
+    def test_overlapping_groups_are_at_least_two_and_the_range_holds_them(self, n_communities: list[int]):
+        found, least, most = overlapping_groups(n_communities)
+        assert 2 <= least <= found <= most
+        assert round(np.mean(n_communities)) <= most
+
+
+class TestCloud:
+    """Data are compared with a cloud that has their covariance."""
+
+    def test_the_cloud_has_the_mean_and_the_joint_covariance_of_the_views(self):
+        rng = np.random.default_rng(0)
+        z = rng.exponential(size=(2500, 3))
+        views = [z @ rng.normal(size=(3, 4)) + 5, z @ rng.normal(size=(3, 2))]
+        found = normal_cloud(views, rng)
+        assert [x.shape for x in found] == [(2500, 4), (2500, 2)]
+        data, cloud_ = np.hstack(views), np.hstack(found)
+        scale = data.std(axis=0)
+        np.testing.assert_allclose(cloud_.mean(axis=0) / scale, data.mean(axis=0) / scale, atol=0.1)
+        difference = (np.cov(cloud_.T) - np.cov(data.T)) / np.outer(scale, scale)
+        assert np.abs(difference).max() < 0.15
+
+    @pytest.mark.parametrize("kind", ["independent", "linear images", "heavy tails"])
+    def test_a_cloud_has_no_more_evidence_than_its_own_clouds(self, kind: str):
+        ratios = [evidence_over_cloud(cloud(kind, 250, 5, seed), seed) for seed in range(2)]
+        assert max(ratios) < MORE_THAN_CLOUD
+
+    def test_groups_have_more(self):
+        assert evidence_over_cloud(groups()[0], 0) > 2 * MORE_THAN_CLOUD

@@ -4,7 +4,7 @@ from protocol_mvc.cli.output import Console, JsonDict, table
 from protocol_mvc.cli.sources import Source, read_data
 from protocol_mvc.estimators.cluster_count import Bounds, count_in_views
 from protocol_mvc.partition.n_clusters import Level
-from protocol_mvc.report.text import N_FURTHER_LEVELS, explain_rank
+from protocol_mvc.report.text import N_FURTHER_LEVELS, explain_count
 
 MAX_SIZES = 12  # shown of one level
 
@@ -20,8 +20,7 @@ def suggest_k(console: Console, source: Source, bounds: Bounds, seed: int) -> Js
         if level.n_clusters <= count.high + N_FURTHER_LEVELS
     ]
     headers = ("clusters", "evidence", "sizes", "")
-    reasons = [count.message] if count.rank is None else [count.message, explain_rank(count.rank)]
-    console.print(table("Evidence of the last split", headers, rows), *reasons)
+    console.print(table("Evidence of the last split", headers, rows), count.message, *explain_count(count))
     return count.to_dict()
 
 

@@ -1,6 +1,8 @@
 """The number of groups and its range, from the evidence of the splits that lead to 2, 3, ... groups."""
 
 import math
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -16,8 +18,26 @@ RATIO_BELOW = 1.9  # of the number to the low end of the range in full doubt
 ANY_DIVISION, MANY = 0.25, 10  # evidence of the first split of more than a cloud; the most groups then
 
 
-def count_range(path: Floats) -> tuple[int, int, int]:
-    r"""Return the number of groups, the fewest and the most that are possible.
+class Count(NamedTuple):
+    """A number of groups and its range."""
+
+    n_clusters: int  #: the number
+    low: int  #: the fewest that are possible
+    high: int  #: the most that are possible
+
+
+def overlapping_groups(n_communities: Sequence[int]) -> Count:
+    """Return the mean number of communities, at most `MANY`, where groups overlap.
+
+    Args:
+        n_communities: number of communities at resolution 1, in every space.
+    """
+    mean = round(sum(n_communities) / len(n_communities))
+    return Count(min(max(mean, 2), MANY), 2, max(mean, MANY))
+
+
+def count_range(path: Floats) -> Count:
+    r"""Return the number of groups by the evidence of the splits, and its range.
 
     With the doubt d of `count_doubt`, there are :math:`K / 1.9^d` to K groups, rounded. If the last split
     that is made is not clear, or the next one not negligible, the range has at least one more number on that
@@ -26,19 +46,17 @@ def count_range(path: Floats) -> tuple[int, int, int]:
 
     Args:
         path: evidence of the splits that lead to 2, 3, ... groups, in descending order.
-
-    Returns:
-        The number, the fewest and the most.
     """
     found = _count(path)
     if found == 1:
-        return 1, 1, min(MANY, len(path) + 1) if len(path) and path[0] >= ANY_DIVISION else 1
+        in_doubt = len(path) > 0 and path[0] >= ANY_DIVISION
+        return Count(1, 1, min(MANY, len(path) + 1) if in_doubt else 1)
     least, most = math.floor(found / RATIO_BELOW ** count_doubt(path, found) + 0.5), found
     if path[found - 2] < CLEAR:
         least = min(least, found - 1)
     if found <= len(path) and path[found - 1] > NEGLIGIBLE:
         most = found + 1
-    return found, max(least, 1), min(most, len(path) + 1)
+    return Count(found, max(least, 1), min(most, len(path) + 1))
 
 
 def _count(path: Floats) -> int:
@@ -49,19 +67,19 @@ def _count(path: Floats) -> int:
     return max(2, 1 + int((path >= ENOUGH + USUAL_WEIGHT * usual).sum()))
 
 
-def raise_to_rank(count: tuple[int, int, int], rank: RankCount) -> tuple[int, int, int]:
+def raise_to_rank(count: Count, rank: RankCount) -> Count:
     """Return number and range of the groups, raised to what the rank of the views' dependence shows.
 
     If the rank shows more groups than the evidence, some overlap, and there may be another one.
 
     Args:
-        count: the number, the fewest and the most groups by their evidence.
+        count: the number and its range by the evidence.
         rank: the same by the rank.
     """
     found, least, most = count
     if rank.n_clusters > found:
         most = max(most, rank.n_clusters + 1)
-    return max(found, rank.n_clusters), max(least, rank.low), max(most, rank.high)
+    return Count(max(found, rank.n_clusters), max(least, rank.low), max(most, rank.high))
 
 
 def count_doubt(path: Floats, found: int) -> float:

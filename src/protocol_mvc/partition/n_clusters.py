@@ -16,9 +16,13 @@ from the same communities by other merges (`cuts.cut_path`).
 
 The number of clusters is the largest K with :math:`e(K) = (e_t(K) + e_c(K)) / 2 \geq \theta = 0.31 + u`,
 where u is the usual evidence of a split of one group, for which the mean of e(10) to e(29), at most 0.4,
-stands: where such splits look like nothing, less is asked. The first split alone is judged by another
-threshold: there are two groups or more if e(2) is at least 0.42. The range is narrow where the evidence falls
-off a cliff after K, and wide where it is a slope; see `count_range`.
+stands: where such splits look like nothing, less is asked. The range is narrow where the evidence falls off
+a cliff after K, and wide where it is a slope; see `count_range`.
+
+There are two groups or more if e(2) is at least 0.42, and one if it is below 0.25. In between, a null that is
+calibrated on the data decides: if the same search finds less in normal samples with the covariance of the
+data, there are groups, all of which overlap, and their number is that of the communities of the graphs at
+resolution 1.
 
 If the views depend on each other through the group alone, the rank of their dependence is a lower bound, even
 if the groups overlap; see `rank`.
@@ -32,8 +36,9 @@ import numpy.typing as npt
 from scipy.sparse import csr_matrix
 
 from protocol_mvc.partition.candidates import whitening
+from protocol_mvc.partition.cloud import normal_cloud
 from protocol_mvc.partition.communities import find_communities
-from protocol_mvc.partition.count_range import count_range, raise_to_rank
+from protocol_mvc.partition.count_range import Count, count_range, overlapping_groups, raise_to_rank
 from protocol_mvc.partition.cuts import cut_path
 from protocol_mvc.partition.evidence import Space, compare
 from protocol_mvc.partition.graphs import (
@@ -55,6 +60,8 @@ MIN_COMMUNITIES, MIN_COMMUNITY_SIZE = 20, 5  # the same in very small data
 N_NEIGHBORS, SAMPLES_PER_NEIGHBOR, MIN_NEIGHBORS = 15, 20, 5
 N_EDGES = 10  # of a sample in the graph whose communities are found
 SHRINKAGE = 0.1  # of the covariance within communities
+MORE_THAN_CLOUD = 1.6  # evidence of the data / of a cloud: clouds have less
+N_CLOUDS, N_FIRST_SPLITS, MAX_SAMPLES_CLOUD = 3, 7, 1200  # of this comparison
 
 
 class Split(NamedTuple):
@@ -90,6 +97,7 @@ class ClusterCountSuggestion(NamedTuple):
     tree: list[Split]  #: of all groups, weakest splits first and the first division last
     message: str  #: number, range and doubt in one sentence
     rank: RankCount | None = None  #: numbers by the dependence of the views, if the group alone causes it
+    over_cloud: float | None = None  #: evidence of the first splits / that of a cloud, if no split is made
 
     def verdict(self, n_clusters: int) -> str:
         """Return "suggested", "possible" or "" for a number of clusters."""
@@ -124,27 +132,32 @@ def count_clusters(
         complete: whether a sample has all views (n,); None if all have. The dependence between the views is
             measured on these samples, because imputed rows depend on the other views.
     """
-    divisions = divide(views, learned, seed)
+    divisions = divide([learned, views], seed)
     trees, paths, evidence = divisions.paths() if divisions else ([[]], np.zeros((1, 0)), np.zeros(0))
     found, least, most = count_range(evidence)
+    over_cloud = None
+    if divisions is not None and found == 1 < most:
+        over_cloud = evidence_over_cloud(views, seed)
+        if over_cloud >= MORE_THAN_CLOUD:
+            found, least, most = overlapping_groups(divisions.n_communities(seed))
     tree = trees[np.abs(paths - evidence)[:, :found].sum(axis=1).argmin()]
     certain = min(count_at(tree, CERTAIN) for tree in trees)
     rank = count_by_rank(views if complete is None else [x[complete] for x in views], seed)
     if rank is not None:
-        found, least, most = raise_to_rank((found, least, most), rank)
+        found, least, most = raise_to_rank(Count(found, least, most), rank)
         certain = max(certain, rank.low)
     found, least, most = (int(np.clip(k, min_clusters, max_clusters)) for k in (found, least, most))
     certain = min(certain, found)
     path = list(_levels(tree, evidence, len(views[0]), max_clusters))
     message = _message(found, least, most, certain)
-    return ClusterCountSuggestion(found, least, most, certain, path, tree, message, rank)
+    return ClusterCountSuggestion(found, least, most, certain, path, tree, message, rank, over_cloud)
 
 
 class Divisions(NamedTuple):
     """Divisions of the samples into communities, and the spaces in which their groups are compared."""
 
     groups: list[Labels]  #: community of each sample (n,) in every space
-    spaces: list[Space]  #: the learned features, then the data
+    spaces: list[Space]  #: of the search: the learned features, then the data
     graphs: list[csr_matrix]  #: whose communities the groups are
     neighbors: list[list[Labels]]  #: nearest neighbours (n, k) in every view, for every graph
 
@@ -155,15 +168,24 @@ class Divisions(NamedTuple):
         cuts = cut_path(self.spaces, self.groups, self.graphs, self.neighbors, paths.shape[1])
         return trees, paths, (paths.mean(axis=0) + cuts) / 2
 
+    def n_communities(self, seed: int) -> list[int]:
+        """Return the number of communities of each graph at resolution 1."""
+        return [int(find_communities(graph, seed).find(1.0).max()) + 1 for graph in self.graphs]
 
-def divide(views: Sequence[Features], learned: Sequence[Features], seed: int) -> Divisions | None:
-    """Divide the samples into communities in both spaces; None if there are too few samples."""
-    n = len(views[0])
+
+def divide(features: Sequence[Sequence[Features]], seed: int) -> Divisions | None:
+    """Divide the samples into communities in every space; None if there are too few samples.
+
+    Args:
+        features: features (n, d) of every view, for every space.
+        seed: seed of the communities.
+    """
+    n = len(features[0][0])
     most = min(max(n // COMMUNITY_SIZE, min(n // MIN_COMMUNITY_SIZE, MIN_COMMUNITIES)), N_COMMUNITIES)
     if most < 2:
         return None
     n_neighbors = int(np.clip(n // SAMPLES_PER_NEIGHBOR, MIN_NEIGHBORS, N_NEIGHBORS))
-    found = [ViewSpace(features, n_neighbors) for features in (learned, views)]
+    found = [ViewSpace(views, n_neighbors) for views in features]
     graphs = [space.graph("all", N_EDGES) for space in found]
     groups = [find_communities(graph, seed).about(most) for graph in graphs]
     spaces = [_compared(space, own) for space, own in zip(found, groups, strict=True)]
@@ -177,6 +199,28 @@ def _compared(space: ViewSpace, groups: Labels) -> Space:
     return found._replace(usual=_usual_separation(found, groups))
 
 
+def evidence_over_cloud(views: Sequence[Features], seed: int) -> float:
+    """Return the mean evidence of the first splits of the data / that of clouds with their covariance.
+
+    Of larger data, `MAX_SAMPLES_CLOUD` random samples are compared.
+
+    Args:
+        views: prepared data (n, d_v) of every view.
+        seed: seed of the samples, the clouds and the communities.
+    """
+    rng = np.random.default_rng(seed)
+    rows = rng.permutation(len(views[0]))[:MAX_SAMPLES_CLOUD]
+    data = [x[rows] for x in views]
+    clouds = [_first_evidence(normal_cloud(data, rng), seed) for _ in range(N_CLOUDS)]
+    return _first_evidence(data, seed) / max(float(np.mean(clouds)), 1e-12)
+
+
+def _first_evidence(views: Sequence[Features], seed: int) -> float:
+    """Return the mean evidence of the first splits in the data alone."""
+    divisions = divide([views], seed)
+    return 0.0 if divisions is None else float(divisions.paths()[2][:N_FIRST_SPLITS].mean())
+
+
 def cluster_tree(
     views: Sequence[Features], learned: Sequence[Features], labels: Labels, seed: int = 0
 ) -> list[Split]:
@@ -188,7 +232,7 @@ def cluster_tree(
         labels: cluster of each sample (n,), from 0 without gaps; the clusters are the leaves of the tree.
         seed: seed of the communities that tell which separation means nothing.
     """
-    found = divide(views, learned, seed)
+    found = divide([learned, views], seed)
     return [] if found is None or labels.max() == 0 else split_tree(found.spaces, labels)
 
 

@@ -8,8 +8,7 @@ import numpy as np
 from protocol_mvc.evaluation.metrics import clustering_accuracy, purity
 from protocol_mvc.evaluation.stability import DISSOLVED_JACCARD
 from protocol_mvc.partition.consensus import MIN_CLUSTER_SIZE
-from protocol_mvc.partition.n_clusters import ClusterCountSuggestion
-from protocol_mvc.partition.rank import RankCount
+from protocol_mvc.partition.n_clusters import MORE_THAN_CLOUD, ClusterCountSuggestion
 from protocol_mvc.report.facts import HIGH_CONFIDENCE, LOW_CONFIDENCE, LOW_MEAN_CONFIDENCE, Facts
 from protocol_mvc.report.truth import Comparison, KnownClass, Outcome, compare_labels
 from protocol_mvc.utils.text import join_words
@@ -156,8 +155,7 @@ def _count_findings(facts: Facts) -> Iterator[Finding]:
     found, k, parts = facts.review.suggestion, len(facts.nonempty_clusters), _parts(facts)
     outside = not found.low <= k <= found.high
     text = f"The data show {describe_range(found)}, {describe_certain(found)}."
-    if found.rank is not None:
-        text += f" {explain_rank(found.rank)}"
+    text = " ".join([text, *explain_count(found)])
     if outside:
         too = "too few" if k < found.low else "too many"
         text += f" {count_noun(k, 'cluster')} {'is' if k == 1 else 'are'} {too}:"
@@ -188,10 +186,20 @@ def describe_certain(found: ClusterCountSuggestion) -> str:
     return f"{found.certain} of them beyond doubt"
 
 
-def explain_rank(rank: RankCount) -> str:
-    """Return why there may be more groups than the evidence of the splits shows."""
-    reason = "The views of a sample have nothing in common but its group, and their correlations show"
-    return f"{reason} about {rank.n_clusters} groups, even if some overlap."
+def explain_count(found: ClusterCountSuggestion) -> list[str]:
+    """Return what else than the evidence of the splits the number of groups is due to."""
+    reasons = []
+    if found.over_cloud is not None and found.over_cloud >= MORE_THAN_CLOUD:
+        times = (
+            f"the evidence of the first ones is {found.over_cloud:.1f} times that of a cloud without groups"
+        )
+        reasons.append(f"No division is clear, but {times}: there are groups that overlap.")
+    elif found.over_cloud is not None:
+        reasons.append("The evidence of the first divisions is like that of a cloud without groups.")
+    if found.rank is not None:
+        reason = "The views of a sample have nothing in common but its group, and their correlations show"
+        reasons.append(f"{reason} about {found.rank.n_clusters} groups, even if some overlap.")
+    return reasons
 
 
 def count_levels(found: ClusterCountSuggestion) -> list[tuple[int, float, str]]:

@@ -114,7 +114,7 @@ class DatasetTransport(PotOptions):
     """Pseudo-labels by one transport of all samples per epoch, with a uniform class prior."""
 
     kind: Literal["dataset"] = "dataset"
-    #: search for the clusters of the learned features whose means are the first prototypes; None keeps the
+    #: search for the clusters whose means of the features are the first prototypes; None keeps the
     #: prototypes of stage 2
     partition: PartitionOptions | None = PartitionOptions()
 
