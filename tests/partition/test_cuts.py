@@ -14,7 +14,8 @@ from protocol_mvc.partition.n_clusters import divide
 def path(views: list[Floats], length: int = 30) -> Floats:
     found = divide([views, views], 0)
     assert found is not None
-    return cut_path(found.spaces, found.groups, found.graphs, found.neighbors, length)
+    graphs = [each.graph for each in found.communities]
+    return cut_path(found.spaces, found.groups, graphs, found.neighbors, length)
 
 
 def test_evidence_falls_off_a_cliff_after_the_number_of_groups():

@@ -33,7 +33,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy.sparse import csr_matrix
 
 from protocol_mvc.partition.candidates import whitening
 from protocol_mvc.partition.cloud import normal_cloud
@@ -42,6 +41,7 @@ from protocol_mvc.partition.count_range import Count, count_range, overlapping_g
 from protocol_mvc.partition.cuts import cut_path
 from protocol_mvc.partition.evidence import Space, compare
 from protocol_mvc.partition.graphs import (
+    Communities,
     Features,
     Floats,
     Labels,
@@ -61,7 +61,7 @@ N_NEIGHBORS, SAMPLES_PER_NEIGHBOR, MIN_NEIGHBORS = 15, 20, 5
 N_EDGES = 10  # of a sample in the graph whose communities are found
 SHRINKAGE = 0.1  # of the covariance within communities
 MORE_THAN_CLOUD = 1.6  # evidence of the data / of a cloud: clouds have less
-N_CLOUDS, N_FIRST_SPLITS, MAX_SAMPLES_CLOUD = 3, 7, 1200  # of this comparison
+N_CLOUDS, N_FIRST_SPLITS, MAX_SAMPLES_CLOUD = 2, 7, 1200  # of this comparison
 
 
 class Split(NamedTuple):
@@ -139,7 +139,7 @@ def count_clusters(
     if divisions is not None and found == 1 < most:
         over_cloud = evidence_over_cloud(views, seed)
         if over_cloud >= MORE_THAN_CLOUD:
-            found, least, most = overlapping_groups(divisions.n_communities(seed))
+            found, least, most = overlapping_groups(divisions.n_communities())
     tree = trees[np.abs(paths - evidence)[:, :found].sum(axis=1).argmin()]
     certain = min(count_at(tree, CERTAIN) for tree in trees)
     rank = count_by_rank(views if complete is None else [x[complete] for x in views], seed)
@@ -158,19 +158,19 @@ class Divisions(NamedTuple):
 
     groups: list[Labels]  #: community of each sample (n,) in every space
     spaces: list[Space]  #: of the search: the learned features, then the data
-    graphs: list[csr_matrix]  #: whose communities the groups are
+    communities: list[Communities]  #: of the neighbour graphs
     neighbors: list[list[Labels]]  #: nearest neighbours (n, k) in every view, for every graph
 
     def paths(self) -> tuple[list[list[Split]], Floats, Floats]:
         """Return the trees, their paths, and the mean evidence of trees and cuts; see the module."""
         trees = [split_tree(self.spaces, groups) for groups in self.groups]
-        paths = evidence_paths(trees)
-        cuts = cut_path(self.spaces, self.groups, self.graphs, self.neighbors, paths.shape[1])
+        paths, graphs = evidence_paths(trees), [each.graph for each in self.communities]
+        cuts = cut_path(self.spaces, self.groups, graphs, self.neighbors, paths.shape[1])
         return trees, paths, (paths.mean(axis=0) + cuts) / 2
 
-    def n_communities(self, seed: int) -> list[int]:
+    def n_communities(self) -> list[int]:
         """Return the number of communities of each graph at resolution 1."""
-        return [int(find_communities(graph, seed).find(1.0).max()) + 1 for graph in self.graphs]
+        return [int(each.find(1.0).max()) + 1 for each in self.communities]
 
 
 def divide(features: Sequence[Sequence[Features]], seed: int) -> Divisions | None:
@@ -186,10 +186,10 @@ def divide(features: Sequence[Sequence[Features]], seed: int) -> Divisions | Non
         return None
     n_neighbors = int(np.clip(n // SAMPLES_PER_NEIGHBOR, MIN_NEIGHBORS, N_NEIGHBORS))
     found = [ViewSpace(views, n_neighbors) for views in features]
-    graphs = [space.graph("all", N_EDGES) for space in found]
-    groups = [find_communities(graph, seed).about(most) for graph in graphs]
+    communities = [find_communities(space.graph("all", N_EDGES), seed) for space in found]
+    groups = [each.about(most) for each in communities]
     spaces = [_compared(space, own) for space, own in zip(found, groups, strict=True)]
-    return Divisions(groups, spaces, graphs, [space.neighbors for space in found])
+    return Divisions(groups, spaces, communities, [space.neighbors for space in found])
 
 
 def _compared(space: ViewSpace, groups: Labels) -> Space:
