@@ -1,5 +1,6 @@
 """The number of clusters: rare groups count, one cloud is one group, and the answer says how sure it is."""
 
+import json
 from typing import Any
 
 import numpy as np
@@ -8,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.examples import Floats
 
+from protocol_mvc.partition import n_clusters
 from protocol_mvc.partition.cloud import normal_cloud
 from protocol_mvc.partition.count_range import (
     Count,
@@ -267,15 +269,16 @@ class TestRange:
         assert raised[1] >= max(least, low)
         assert raised[2] >= max(most, high)
 
-    @given(st.lists(st.integers(1, 60), min_size=1, max_size=3))
-    def test_overlapping_groups_are_at_least_two_and_the_range_holds_them(self, n_communities: list[int]):
-        found, least, most = overlapping_groups(n_communities)
-        assert 2 <= least <= found <= most
-        assert round(np.mean(n_communities)) <= most
+    @given(st.lists(st.integers(1, 60), min_size=1, max_size=3), st.integers(2, 80))
+    def test_overlapping_groups_are_at_least_two_and_the_range_holds_them(
+        self, n_communities: list[int], limit: int
+    ):
+        found, least, most = overlapping_groups(n_communities, limit)
+        assert 2 <= least <= found <= most <= limit
 
 
 class TestCloud:
-    """Data are compared with a cloud that has their covariance."""
+    """Data without a clear division are compared with a cloud that has their covariance."""
 
     def test_the_cloud_has_the_mean_and_the_joint_covariance_of_the_views(self):
         rng = np.random.default_rng(0)
@@ -283,16 +286,42 @@ class TestCloud:
         views = [z @ rng.normal(size=(3, 4)) + 5, z @ rng.normal(size=(3, 2))]
         found = normal_cloud(views, rng)
         assert [x.shape for x in found] == [(2500, 4), (2500, 2)]
-        data, cloud_ = np.hstack(views), np.hstack(found)
+        data, normal = np.hstack(views), np.hstack(found)
         scale = data.std(axis=0)
-        np.testing.assert_allclose(cloud_.mean(axis=0) / scale, data.mean(axis=0) / scale, atol=0.1)
-        difference = (np.cov(cloud_.T) - np.cov(data.T)) / np.outer(scale, scale)
+        np.testing.assert_allclose(normal.mean(axis=0) / scale, data.mean(axis=0) / scale, atol=0.1)
+        difference = (np.cov(normal.T) - np.cov(data.T)) / np.outer(scale, scale)
         assert np.abs(difference).max() < 0.15
 
     @pytest.mark.parametrize("kind", ["independent", "linear images", "heavy tails"])
-    def test_a_cloud_has_no_more_evidence_than_its_own_clouds(self, kind: str):
-        ratios = [evidence_over_cloud(cloud(kind, 250, 5, seed), seed) for seed in range(2)]
-        assert max(ratios) < MORE_THAN_CLOUD
+    def test_a_cloud_is_not_told_from_its_own_clouds(self, kind: str):
+        for seed in range(2):
+            ratio = evidence_over_cloud(cloud(kind, 250, 5, seed), seed)
+            assert ratio is not None
+            assert ratio < MORE_THAN_CLOUD
 
-    def test_groups_have_more(self):
-        assert evidence_over_cloud(groups()[0], 0) > 1.5 * MORE_THAN_CLOUD
+    def test_groups_have_more_evidence(self):
+        ratio = evidence_over_cloud(groups()[0], 0)
+        assert ratio is not None
+        assert ratio > 1.5 * MORE_THAN_CLOUD
+
+    def test_few_samples_are_not_compared(self):
+        assert evidence_over_cloud(groups((20, 20))[0], 0) is None
+
+    @pytest.mark.parametrize("ratio", [1.0, 3.0])
+    def test_it_decides_where_no_division_is_clear(self, ratio: float, monkeypatch: pytest.MonkeyPatch):
+        monkeypatch.setattr(n_clusters, "count_range", lambda path: Count(1, 1, 10))
+        monkeypatch.setattr(n_clusters, "evidence_over_cloud", lambda views, seed: ratio)
+        views = cloud("heavy tails", 200, 5, 0)
+        found = count(views)
+        assert found.over_cloud == ratio
+        assert found.overlap == (ratio >= MORE_THAN_CLOUD)
+        assert (found.n_clusters > 1, found.low) == ((True, 2) if found.overlap else (False, 1))
+        assert found.n_clusters <= found.high <= len(found.path)
+        assert found.message.startswith("2 to" if found.overlap else "One group, or up to 10")
+        assert json.loads(json.dumps(found.to_dict(), allow_nan=False))["over_cloud"] == ratio
+        one = count(views, max_clusters=1)
+        assert (one.n_clusters, one.over_cloud) == (1, None)
+
+    def test_clear_groups_and_plain_clouds_are_not_compared(self, found: ClusterCountSuggestion):
+        assert found.over_cloud is None
+        assert count(cloud("independent", 250, 5, 0)).over_cloud is None

@@ -216,8 +216,10 @@ def test_groups_that_overlap_are_explained():
     overlap = found._replace(suggestion=found.suggestion._replace(rank=RankCount(2, 3, 3)))
     text = by_topic(facts_of_sizes([20, 20], review=overlap))["Number of clusters"].text
     assert "about 3 groups, even if some overlap" in text
-    for ratio, told in [(2.13, "2.1 times that of a cloud"), (1.1, "like that of a cloud")]:
-        blurred = found._replace(suggestion=found.suggestion._replace(over_cloud=ratio))
+    for ratio, told in [(2.13, "2.1 times the evidence of a cloud"), (1.1, "one group only")]:
+        count = 2 if ratio > 2 else 1
+        suggestion = found.suggestion._replace(n_clusters=count, over_cloud=ratio)
+        blurred = found._replace(suggestion=suggestion)
         assert told in by_topic(facts_of_sizes([20, 20], review=blurred))["Number of clusters"].text
 
 

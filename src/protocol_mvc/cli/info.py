@@ -29,6 +29,7 @@ from protocol_mvc.io.write import ANNOTATED
 from protocol_mvc.methods.base import infer_all
 from protocol_mvc.partition.outliers import fit_reference, outlier_scores
 from protocol_mvc.partition.selection import find_partition
+from protocol_mvc.report.text import explain_count
 from protocol_mvc.training.loop import train
 from protocol_mvc.training.stage import Stage
 from protocol_mvc.utils.config import resolve_auto
@@ -80,7 +81,7 @@ def resolve_n_clusters(console: Console, settings: Settings, views: Views) -> in
     if bounds is None:
         return None if settings.n_clusters is None else int(settings.n_clusters)
     count = count_in_views(views, bounds, settings.random_state)
-    console.print(count.message)
+    console.print(count.message, *explain_count(count))
     return count.n_clusters
 
 

@@ -46,7 +46,9 @@ def review_clusters(views: Views, labels: Labels, seed: int = 0) -> ClusterRevie
     clusters, leaves = np.unique(labels[rows], return_inverse=True)
     tree = cluster_tree(*spaces, leaves.astype(np.int64), seed % 2**32)
     names = clusters.tolist()
-    may_overlap = suggestion.rank is not None and len(names) <= suggestion.rank.n_clusters
+    limit = suggestion.high if suggestion.overlap else 0
+    limit = limit if suggestion.rank is None else suggestion.rank.n_clusters
+    may_overlap = len(names) <= limit
     weak = [] if may_overlap else weak_groups(tree, len(names))
     parts = [[names[leaf] for leaf in group] for group in weak]
     divisible = {names[c]: n for c, n in _groups_within(spaces, leaves, seed, complete).items()}
@@ -73,6 +75,6 @@ def _groups_within(
             rows = leaves == leaf
             data, learned = ([x[rows] for x in views] for views in spaces)
             inside = count_clusters(data, learned, seed=seed % 2**32, complete=complete[rows])
-            if inside.low > 1:
+            if inside.low > 1 and not inside.overlap:  # a cluster is no cloud: it ends at its border
                 found[leaf] = inside.low
     return found

@@ -8,10 +8,10 @@ from protocol_mvc.partition.graphs import Features
 
 
 def normal_cloud(views: Sequence[Features], rng: np.random.Generator) -> list[Features]:
-    r"""Return as many normal samples as the data have, with the same mean and joint covariance of all views.
+    r"""Return as many normal samples as the data have, of the same mean and joint covariance.
 
     With the centred data :math:`X` of all views side by side and a matrix :math:`G` (n, n) of standard normal
-    numbers, the samples are the rows of :math:`G X / \sqrt n`.
+    numbers, the samples are the rows of :math:`G X / \sqrt n` plus the mean.
 
     Args:
         views: prepared data (n, d_v) of every view.

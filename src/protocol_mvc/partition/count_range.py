@@ -26,14 +26,15 @@ class Count(NamedTuple):
     high: int  #: the most that are possible
 
 
-def overlapping_groups(n_communities: Sequence[int]) -> Count:
-    """Return the mean number of communities, at most `MANY`, where groups overlap.
+def overlapping_groups(n_communities: Sequence[int], most: int) -> Count:
+    """Return the mean number of communities, at most `MANY`; the range is from 2 to that mean or `MANY`.
 
     Args:
         n_communities: number of communities at resolution 1, in every space.
+        most: largest number of groups.
     """
-    mean = round(sum(n_communities) / len(n_communities))
-    return Count(min(max(mean, 2), MANY), 2, max(mean, MANY))
+    mean = math.floor(sum(n_communities) / len(n_communities) + 0.5)
+    return Count(min(max(mean, 2), MANY, most), 2, min(max(mean, MANY), most))
 
 
 def count_range(path: Floats) -> Count:

@@ -19,10 +19,10 @@ where u is the usual evidence of a split of one group, for which the mean of e(1
 stands: where such splits look like nothing, less is asked. The range is narrow where the evidence falls off
 a cliff after K, and wide where it is a slope; see `count_range`.
 
-There are two groups or more if e(2) is at least 0.42, and one if it is below 0.25. In between, a null that is
-calibrated on the data decides: if the same search finds less in normal samples with the covariance of the
+There are two groups or more if e(2) is at least 0.42, and one if it is below 0.25. In between, the same
+search in normal samples with the covariance of the data decides: if it finds much less there than in the
 data, there are groups, all of which overlap, and their number is that of the communities of the graphs at
-resolution 1.
+resolution 1. If not, the number is 1, and the range 1 to 10.
 
 If the views depend on each other through the group alone, the rank of their dependence is a lower bound, even
 if the groups overlap; see `rank`.
@@ -37,7 +37,7 @@ import numpy.typing as npt
 from protocol_mvc.partition.candidates import whitening
 from protocol_mvc.partition.cloud import normal_cloud
 from protocol_mvc.partition.communities import find_communities
-from protocol_mvc.partition.count_range import Count, count_range, overlapping_groups, raise_to_rank
+from protocol_mvc.partition.count_range import count_range, overlapping_groups, raise_to_rank
 from protocol_mvc.partition.cuts import cut_path
 from protocol_mvc.partition.evidence import Space, compare
 from protocol_mvc.partition.graphs import (
@@ -60,8 +60,9 @@ MIN_COMMUNITIES, MIN_COMMUNITY_SIZE = 20, 5  # the same in very small data
 N_NEIGHBORS, SAMPLES_PER_NEIGHBOR, MIN_NEIGHBORS = 15, 20, 5
 N_EDGES = 10  # of a sample in the graph whose communities are found
 SHRINKAGE = 0.1  # of the covariance within communities
-MORE_THAN_CLOUD = 1.6  # evidence of the data / of a cloud: clouds have less
-N_CLOUDS, N_FIRST_SPLITS, MAX_SAMPLES_CLOUD = 2, 7, 1200  # of this comparison
+MORE_THAN_CLOUD = 1.6  # evidence of the data / of a cloud: most clouds have less
+N_CLOUDS, N_FIRST_SPLITS, MIN_SAMPLES_CLOUD, MAX_SAMPLES_CLOUD = 2, 7, 60, 1200  # of this comparison
+NO_EVIDENCE = 0.01  # least evidence of a cloud
 
 
 class Split(NamedTuple):
@@ -97,7 +98,13 @@ class ClusterCountSuggestion(NamedTuple):
     tree: list[Split]  #: of all groups, weakest splits first and the first division last
     message: str  #: number, range and doubt in one sentence
     rank: RankCount | None = None  #: numbers by the dependence of the views, if the group alone causes it
-    over_cloud: float | None = None  #: evidence of the first splits / that of a cloud, if no split is made
+    #: evidence of the first splits / that of a cloud; None unless the first split has from 0.25 to 0.42
+    over_cloud: float | None = None
+
+    @property
+    def overlap(self) -> bool:
+        """Whether there are groups, but none that is clear: the data have more evidence than a cloud."""
+        return self.over_cloud is not None and self.over_cloud >= MORE_THAN_CLOUD
 
     def verdict(self, n_clusters: int) -> str:
         """Return "suggested", "possible" or "" for a number of clusters."""
@@ -130,25 +137,25 @@ def count_clusters(
         max_clusters: largest number to suggest.
         seed: seed of the communities.
         complete: whether a sample has all views (n,); None if all have. The dependence between the views is
-            measured on these samples, because imputed rows depend on the other views.
+            measured on these samples, and they are compared with a cloud, because imputed rows depend on the
+            other views.
     """
-    divisions = divide([learned, views], seed)
+    divisions, n_samples = divide([learned, views], seed), len(views[0])
     trees, paths, evidence = divisions.paths() if divisions else ([[]], np.zeros((1, 0)), np.zeros(0))
-    found, least, most = count_range(evidence)
-    over_cloud = None
-    if divisions is not None and found == 1 < most:
-        over_cloud = evidence_over_cloud(views, seed)
-        if over_cloud >= MORE_THAN_CLOUD:
-            found, least, most = overlapping_groups(divisions.n_communities())
-    tree = trees[np.abs(paths - evidence)[:, :found].sum(axis=1).argmin()]
-    certain = min(count_at(tree, CERTAIN) for tree in trees)
-    rank = count_by_rank(views if complete is None else [x[complete] for x in views], seed)
+    count, over_cloud = count_range(evidence), None
+    views = views if complete is None else [x[complete] for x in views]
+    rank = count_by_rank(views, seed)
     if rank is not None:
-        found, least, most = raise_to_rank(Count(found, least, most), rank)
-        certain = max(certain, rank.low)
-    found, least, most = (int(np.clip(k, min_clusters, max_clusters)) for k in (found, least, most))
+        count = raise_to_rank(count, rank)
+    elif divisions is not None and count.n_clusters == 1 < min(count.high, max_clusters):
+        over_cloud = evidence_over_cloud(views, seed)
+        if over_cloud is not None and over_cloud >= MORE_THAN_CLOUD:
+            count = overlapping_groups(divisions.n_communities(), len(evidence) + 1)
+    tree = trees[np.abs(paths - evidence)[:, : count.n_clusters].sum(axis=1).argmin()]
+    certain = max(min(count_at(tree, CERTAIN) for tree in trees), 0 if rank is None else rank.low)
+    path = list(_levels(tree, evidence, n_samples, max_clusters))
+    found, least, most = (int(np.clip(k, min_clusters, max_clusters)) for k in count)
     certain = min(certain, found)
-    path = list(_levels(tree, evidence, len(views[0]), max_clusters))
     message = _message(found, least, most, certain)
     return ClusterCountSuggestion(found, least, most, certain, path, tree, message, rank, over_cloud)
 
@@ -199,26 +206,31 @@ def _compared(space: ViewSpace, groups: Labels) -> Space:
     return found._replace(usual=_usual_separation(found, groups))
 
 
-def evidence_over_cloud(views: Sequence[Features], seed: int) -> float:
-    """Return the mean evidence of the first splits of the data / that of clouds with their covariance.
+def evidence_over_cloud(views: Sequence[Features], seed: int) -> float | None:
+    """Return the evidence of the first splits of the data / that of clouds with their covariance.
 
     Of larger data, `MAX_SAMPLES_CLOUD` random samples are compared.
 
     Args:
         views: prepared data (n, d_v) of every view.
         seed: seed of the samples, the clouds and the communities.
+
+    Returns:
+        The ratio; None if there are fewer than `MIN_SAMPLES_CLOUD` samples, which say too little.
     """
     rng = np.random.default_rng(seed)
     rows = rng.permutation(len(views[0]))[:MAX_SAMPLES_CLOUD]
+    if len(rows) < MIN_SAMPLES_CLOUD:
+        return None
     data = [x[rows] for x in views]
     clouds = [_first_evidence(normal_cloud(data, rng), seed) for _ in range(N_CLOUDS)]
-    return _first_evidence(data, seed) / max(float(np.mean(clouds)), 1e-12)
+    return _first_evidence(data, seed) / max(float(np.mean(clouds)), NO_EVIDENCE)
 
 
 def _first_evidence(views: Sequence[Features], seed: int) -> float:
     """Return the mean evidence of the first splits in the data alone."""
     divisions = divide([views], seed)
-    return 0.0 if divisions is None else float(divisions.paths()[2][:N_FIRST_SPLITS].mean())
+    return 0.0 if divisions is None else float(divisions.paths()[2][:N_FIRST_SPLITS].sum()) / N_FIRST_SPLITS
 
 
 def cluster_tree(

@@ -8,7 +8,7 @@ import numpy as np
 from protocol_mvc.evaluation.metrics import clustering_accuracy, purity
 from protocol_mvc.evaluation.stability import DISSOLVED_JACCARD
 from protocol_mvc.partition.consensus import MIN_CLUSTER_SIZE
-from protocol_mvc.partition.n_clusters import MORE_THAN_CLOUD, ClusterCountSuggestion
+from protocol_mvc.partition.n_clusters import ClusterCountSuggestion
 from protocol_mvc.report.facts import HIGH_CONFIDENCE, LOW_CONFIDENCE, LOW_MEAN_CONFIDENCE, Facts
 from protocol_mvc.report.truth import Comparison, KnownClass, Outcome, compare_labels
 from protocol_mvc.utils.text import join_words
@@ -187,15 +187,17 @@ def describe_certain(found: ClusterCountSuggestion) -> str:
 
 
 def explain_count(found: ClusterCountSuggestion) -> list[str]:
-    """Return what else than the evidence of the splits the number of groups is due to."""
+    """Return the reasons for the number of groups besides the evidence of the splits."""
     reasons = []
-    if found.over_cloud is not None and found.over_cloud >= MORE_THAN_CLOUD:
-        times = (
-            f"the evidence of the first ones is {found.over_cloud:.1f} times that of a cloud without groups"
+    if found.overlap:
+        times = f"{found.over_cloud:.1f} times the evidence of a cloud without groups"
+        reasons.append(
+            f"No division is clear, but the first ones have {times}: there are groups that overlap."
         )
-        reasons.append(f"No division is clear, but {times}: there are groups that overlap.")
-    elif found.over_cloud is not None:
-        reasons.append("The evidence of the first divisions is like that of a cloud without groups.")
+    elif found.over_cloud is not None and found.n_clusters == 1:
+        reasons.append(
+            "The first divisions look like those of a cloud without groups, so there may be one group only."
+        )
     if found.rank is not None:
         reason = "The views of a sample have nothing in common but its group, and their correlations show"
         reasons.append(f"{reason} about {found.rank.n_clusters} groups, even if some overlap.")

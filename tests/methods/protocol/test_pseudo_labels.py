@@ -168,7 +168,7 @@ def test_dataset_transport_labels_all_samples_with_the_mass_of_the_epoch(views):
 
 
 @pytest.mark.parametrize("views", [VIEWS, with_gaps(VIEWS)], ids=["complete", "gaps"])
-def test_dataset_transport_starts_from_clusters_of_learned_features(views, monkeypatch):
+def test_dataset_transport_starts_from_clusters_that_the_data_judge(views, monkeypatch):
     protocol, given = method(TINY_PAPER), list[Any]()
     labels = np.arange(90) % K
 

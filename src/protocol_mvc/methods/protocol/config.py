@@ -114,8 +114,8 @@ class DatasetTransport(PotOptions):
     """Pseudo-labels by one transport of all samples per epoch, with a uniform class prior."""
 
     kind: Literal["dataset"] = "dataset"
-    #: search for the clusters whose means of the features are the first prototypes; None keeps the
-    #: prototypes of stage 2
+    #: search for clusters, the means of whose features are the first prototypes; None keeps the prototypes
+    #: of stage 2
     partition: PartitionOptions | None = PartitionOptions()
 
 

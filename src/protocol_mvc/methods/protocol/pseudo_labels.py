@@ -128,7 +128,7 @@ class DatasetPseudoLabels(EpochPseudoLabels):
 
     @torch.no_grad()
     def start(self, source: Source, generator: torch.Generator) -> Tensor:
-        """Set a uniform prior, and prototypes from clusters of the features, whose labels are returned.
+        """Set a uniform prior and, as prototypes, the mean features of clusters, whose labels are returned.
 
         The clusters are one of several partitions of U and of the data, the one on which the neighbours in
         the data and the other partitions agree most. The neighbours in the H^v would not do: stage 2 aligns
